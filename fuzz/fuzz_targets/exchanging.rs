@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use pgsession::pipeline::Abandoned;
-use pgsession::relay::{Copied, ClientStatements, Relay, Stop};
-use pgsession::statements::{Bounds, StatementCache, Client};
+use pgsession::relay::{ClientStatements, Copied, Relay, Stop};
+use pgsession::statements::{Bounds, Client, StatementCache};
 use pgwire::frame::{Backend, Frames, Frontend, HEAD, Limits, Tag};
 use pgwire::message::{Status, write};
 
@@ -463,9 +463,18 @@ impl Play {
             let line = &mut self.lines[at];
             (asker.at, line.whose) = (Some(at), Some(who));
             let mut out = Copied::new(&asker.asked, &mut line.asked);
-            let mut client_statements = ClientStatements { client: &mut asker.client, statement_cache: &mut self.statement_cache };
+            let mut client_statements = ClientStatements {
+                client: &mut asker.client,
+                statement_cache: &mut self.statement_cache,
+            };
             let (frames, heard) = (&mut asker.frames, &mut asker.heard);
-            let taken = line.relay.from_client(&mut client_statements, frames, &asker.asked, &mut out, heard);
+            let taken = line.relay.from_client(
+                &mut client_statements,
+                frames,
+                &asker.asked,
+                &mut out,
+                heard,
+            );
             let taken = taken.expect("what is said is in order");
             asker.asked.drain(..taken.bytes);
             asker.holds();
@@ -504,7 +513,8 @@ impl Play {
         let readable = &line.said[..line.arrived];
         let mut out = Copied::new(readable, heard);
         let (statement_cache, beside) = (&mut self.statement_cache, &mut line.asked);
-        let taken = line.relay.from_server(client, statement_cache, readable, &mut out, beside, |_| {});
+        let taken =
+            line.relay.from_server(client, statement_cache, readable, &mut out, beside, |_| {});
         let taken = taken.expect("the server answers in order");
         assert!(matches!(taken.stop, Stop::More { .. }), "{taken:?}");
         line.said.drain(..taken.bytes);

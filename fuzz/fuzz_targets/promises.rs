@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use gate::{
     Access, Action, AtZero, CohortSpec, DisciplineSpec, Event, Gate, GateSpec, Job, JobId, KeyDown,
-    KeyMap, KeyOf, Length, Queues, Report, Role, RouterSpec, ServerSpec, Share, LoadInformation, Slot, Ties,
-    Time, WeightedOrder, Window,
+    KeyMap, KeyOf, Length, LoadInformation, Queues, Report, Role, RouterSpec, ServerSpec, Share,
+    Slot, Ties, Time, WeightedOrder, Window,
 };
 use measure::Recording;
 
@@ -110,7 +110,12 @@ impl Script<'_> {
 
     fn load_information(&mut self) -> LoadInformation {
         let span = Duration::from_nanos(7);
-        let load_information = [LoadInformation::Fresh, LoadInformation::Delayed(span), LoadInformation::Refreshed(span), LoadInformation::Reported];
+        let load_information = [
+            LoadInformation::Fresh,
+            LoadInformation::Delayed(span),
+            LoadInformation::Refreshed(span),
+            LoadInformation::Reported,
+        ];
         self.pick(&load_information)
     }
 

@@ -8,8 +8,8 @@
 use std::ops::ControlFlow;
 
 use pgsession::pipeline::{Abandoned, Kept, OWED_MAX};
-use pgsession::relay::{Copied, ClientStatements, News, Relay, Stop};
-use pgsession::statements::{Bounds, StatementCache, Client};
+use pgsession::relay::{ClientStatements, Copied, News, Relay, Stop};
+use pgsession::statements::{Bounds, Client, StatementCache};
 use pgwire::frame::{Backend, Frames, Frontend, Limits, Tag};
 
 use super::portions;
@@ -140,11 +140,13 @@ impl Play {
         let Some(client) = self.client.as_mut().filter(|_| self.out.end.is_none()) else {
             return ControlFlow::Continue(());
         };
-        let mut client_statements = ClientStatements { client, statement_cache: &mut self.statement_cache };
+        let mut client_statements =
+            ClientStatements { client, statement_cache: &mut self.statement_cache };
         let before = (self.out.to_server.len(), self.asked.len());
         let mut out = Copied::new(&self.asked, &mut self.out.to_server);
         let (frames, beside) = (&mut self.frames, &mut self.out.to_client);
-        let taken = self.relay.from_client(&mut client_statements, frames, &self.asked, &mut out, beside);
+        let taken =
+            self.relay.from_client(&mut client_statements, frames, &self.asked, &mut out, beside);
         match taken {
             Ok(taken) => {
                 if let Stop::More { needs } = taken.stop {

@@ -1,15 +1,16 @@
-//! The one place that tells of numbers of formulas that they are approximate: to be said where they are
-//! said first, and to programs as `approximate` and `error`.
+//! The one place that marks numbers of formulas as approximate: in words, at the place where the
+//! numbers are said first, and for programs as `approximate` and `error`.
 
 use serde::Serialize;
 use solve::Exactness;
 
 use crate::formula::Trust;
 
-/// Whether any of several numbers is of an approximate formula, and how far it may be off.
+/// Mark on several numbers: true if any of them is of an approximate formula, with the error that
+/// it may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Approximation {
-    /// Whether one of them is approximate.
+    /// True if one of them is approximate.
     pub approximate: bool,
     /// The largest relative error stated for any of them; none if all are exact, or if one of them was
     /// never tried.
@@ -20,12 +21,12 @@ impl Approximation {
     /// Every number is the model's true value, or of no formula.
     pub const NONE: Approximation = Approximation { approximate: false, error: None };
 
-    /// Of an approximate formula with this error, if it was tried.
+    /// A mark for numbers of an approximate formula with this error, if it was tried.
     pub fn within(error: Option<f64>) -> Approximation {
         Approximation { approximate: true, error }
     }
 
-    /// Of numbers among which there are these and those.
+    /// The mark for the numbers of both together.
     #[must_use]
     pub fn and(self, other: Approximation) -> Approximation {
         match (self.approximate, other.approximate) {
@@ -38,14 +39,14 @@ impl Approximation {
         }
     }
 
-    /// Behind numbers that are the formula's own: `, approximate within 12 %`; nothing where they are
-    /// exact.
+    /// Words behind numbers that are the formula's own: `, approximate within 12 %`; nothing where
+    /// they are exact.
     pub fn behind_numbers(&self) -> String {
         if self.approximate { format!(", {}", self.words()) } else { String::new() }
     }
 
-    /// Behind numbers of a simulation, or a verdict on them, where a formula's stand below: `; its
-    /// formula is approximate within 12 %`.
+    /// Words behind numbers of a simulation, or a verdict on them, where a formula's stand below:
+    /// `; its formula is approximate within 12 %`.
     pub fn of_formula(&self) -> String {
         if self.approximate { format!("; its formula is {}", self.words()) } else { String::new() }
     }

@@ -21,13 +21,13 @@ use crate::{FormulaAnswer, NoFormula, Scenario, formula};
 pub struct Corrected {
     /// The formula's answer, as it is without correction.
     pub formula: FormulaAnswer,
-    /// What was simulated at this very point; none where the correction is interpolated.
+    /// Simulated values at this very point; none where the correction is interpolated.
     pub simulated: Option<Totals>,
     /// The corrected numbers, with 95 % intervals.
     pub value: Totals,
     /// The largest relative error of a corrected number, at 95 % confidence: half the width of the
-    /// simulation's interval and, where the correction is interpolated, how far off that was where it
-    /// was tried.
+    /// simulation's interval. Where the correction is interpolated, the error that was seen where
+    /// the interpolation was tried is added.
     pub error: f64,
 }
 
@@ -125,9 +125,11 @@ pub fn corrected_sweep(
         let guess = between(&anchors, &positions, middle);
         let distance = (0..2).map(|i| (guess[i] / anchor.ratio[i] - 1.0).abs());
         let distance = distance.fold(0.0, f64::max);
+        // An anchor's own noise is no fault of the interpolation, so that it comes on top.
         let allowed = 0.5 * TARGET + anchor.error;
         anchors.insert(middle, anchor);
         if distance <= allowed {
+            // This one load tried the whole stretch; each half is known by the anchor at its left.
             off.insert(low, distance);
             off.insert(middle, distance);
         } else {

@@ -26,7 +26,8 @@ pub fn limit() -> f64 {
     Kind::NewOrder.rules().response_max.as_secs_f64()
 }
 
-/// What a terminal does between two transactions, over a deck of cards \[s\].
+/// Mean time of a terminal between two transactions, keying and thinking, over a deck of cards
+/// \[s\].
 pub fn think() -> f64 {
     let cards: f64 = Kind::ALL.iter().map(|kind| f64::from(kind.rules().cards)).sum();
     let time = |kind: &Kind| {
@@ -36,7 +37,7 @@ pub fn think() -> f64 {
     Kind::ALL.iter().map(time).sum::<f64>() / cards
 }
 
-/// What a New-Order's 90th percentile was with so many warehouses \[s\].
+/// Number of warehouses, and the 90th percentile of a New-Order with so many \[s\].
 pub type Point = (u32, f64);
 
 /// nakamura's table 5 with all on one disk: what the model is fitted to, and nothing else.
@@ -47,26 +48,26 @@ pub const PAPER_THREE: [Point; 5] = [(4, 0.735), (6, 0.783), (8, 1.133), (15, 3.
 /// A machine whose transactions work at disks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiskModel {
-    /// How long a transaction works at disks in all, in the mean \[s\].
+    /// Mean time that a transaction works at disks, at all of them together \[s\].
     pub demand: f64,
     /// The share of that at each disk; they sum to 1.
     pub shares: Vec<f64>,
 }
 
-/// What the model says of so many warehouses.
+/// Answer of the model for one number of warehouses.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
     /// Mean response by formula \[s\].
     pub response: f64,
     /// Transactions by formula [1/s].
     pub throughput: f64,
-    /// How far the two may be off.
+    /// Error that these two may have.
     pub approximation: Approximation,
     /// The 90th percentile of the response \[s\], simulated.
     pub p90: Estimate,
 }
 
-/// How long one point is simulated: requests of each of so many independent runs.
+/// Length of the simulation of one point: requests of each of some independent runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// Requests of a run.
@@ -168,7 +169,7 @@ impl DiskModel {
         scenario
     }
 
-    /// What formula and simulation say of so many warehouses.
+    /// Answer of formula and simulation for this number of warehouses.
     ///
     /// # Errors
     /// If one of them has no answer.
@@ -215,6 +216,8 @@ impl DiskModel {
             }
             Ok(self.answer(warehouses, effort, seed)?.p90.mean <= limit())
         };
+        // More warehouses never answer sooner, so that there is one edge: it is passed by doubling,
+        // then found by halving.
         let (mut low, mut high) = (0, 1);
         while is_valid(high)? {
             (low, high) = (high, high * 2);

@@ -1,5 +1,5 @@
-//! What the output of somebody else's load tool means: whether Little's law closes, whether the
-//! run was past the knee, and what the next run should be.
+//! Explanation of the output of somebody else's load tool: Little's law closes or not, the run was
+//! past the knee or not, and the next run to make.
 //!
 //! The three answers rest on as little as they can. Little's law, N = X (R + Z), holds in every
 //! closed run whatever the server does (Little 1961; Lazowska et al. 1984, chapter 3), so that where
@@ -85,7 +85,7 @@ pub enum Pace {
     Open,
 }
 
-/// Where a printed mean response comes from.
+/// Origin of a printed mean response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MeanFrom {
@@ -103,16 +103,16 @@ pub enum MeanFrom {
 pub struct ToolMean {
     /// The mean \[s\], above 0.
     pub seconds: f64,
-    /// How far the printed digits let it be off \[s\].
+    /// Error that the printed digits leave \[s\].
     pub rounding: f64,
-    /// Where it comes from.
+    /// Its origin.
     pub from: MeanFrom,
 }
 
 /// A part of a request of which a tool tells the time: a statement of a transaction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ToolPart {
-    /// What it is.
+    /// Its name, such as the text of the statement.
     pub name: String,
     /// Its mean time \[s\].
     pub seconds: f64,
@@ -139,23 +139,23 @@ pub struct ToolRun {
     pub quantiles: Vec<(f64, f64)>,
     /// Requests that were answered, well or not.
     pub completed: u64,
-    /// How many of the requests failed: timeouts, errors, statuses of failure.
+    /// Number of requests that failed: timeouts, errors, statuses of failure.
     pub failed: u64,
-    /// How long it took \[s\].
+    /// Length of the run \[s\].
     pub seconds: Option<f64>,
     /// Time that each request spends connecting and that its response leaves out \[s\].
     pub connecting: Option<f64>,
-    /// What was asked.
+    /// Target that was asked for.
     pub target: Option<String>,
     /// The parts of a request, if the tool tells them.
     pub parts: Vec<ToolPart>,
     /// Throughput by interval [1/s], if the tool tells its progress.
     pub progress: Vec<f64>,
-    /// What is easily misread in this output, in sentences.
+    /// Numbers that are easily misread in this output, in sentences.
     pub traps: Vec<String>,
 }
 
-/// What is known besides the outputs.
+/// Knowledge besides the outputs.
 #[derive(Clone, Debug, Default)]
 pub struct ExplainOptions {
     /// The clients of the runs whose output does not tell them: one for all, or one for each run.
@@ -166,16 +166,16 @@ pub struct ExplainOptions {
     pub alone: Option<f64>,
 }
 
-/// What the outputs mean.
+/// Meaning of the outputs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Explanation {
     /// Little's law in each run.
     pub little: Vec<LittleCheck>,
     /// Past the knee or not.
     pub knee: Knee,
-    /// What the next run should be.
+    /// The next run to make.
     pub next: NextRun,
-    /// Where the time goes, in sentences, if a tool tells parts.
+    /// Parts on which the time goes, in sentences, if a tool tells parts.
     pub parts: Vec<String>,
 }
 
@@ -188,39 +188,39 @@ pub enum ExplainError {
     /// As many numbers of clients as runs, or one for all, are needed.
     #[error("{given} numbers of clients are given for {runs} runs; give one, or one for each run")]
     Clients {
-        /// How many numbers are given.
+        /// Number of numbers that are given.
         given: usize,
-        /// How many runs there are.
+        /// Number of runs.
         runs: usize,
     },
     /// The output names other clients than the user.
     #[error("run {run} ran with {printed} clients, as its output says, not {given}")]
     Contradicted {
-        /// Which run, from 1.
+        /// The run, from 1.
         run: usize,
-        /// What the output says.
+        /// Clients by the output.
         printed: u32,
-        /// What the user says.
+        /// Clients by the user.
         given: u32,
     },
     /// A given number is impossible.
     #[error("{what} is {value}; give {wanted}")]
     Impossible {
-        /// Which.
+        /// Name of the number.
         what: &'static str,
         /// The number.
         value: f64,
-        /// What would be right.
+        /// A number that would be right.
         wanted: &'static str,
     },
     /// Runs of different things say nothing about each other.
     #[error("runs 1 and {run} asked for different things ({first}, {other}); explain them apart")]
     Targets {
-        /// Which run, from 1.
+        /// The run, from 1.
         run: usize,
-        /// What run 1 asked for.
+        /// Target of run 1.
         first: String,
-        /// What this run asked for.
+        /// Target of this run.
         other: String,
     },
 }

@@ -1,5 +1,5 @@
-//! From run records to a scenario: what a request costs the server, what it costs on the way, and how
-//! many slots there are.
+//! From run records to a scenario: the time that a request costs the server, the time that it costs
+//! on the way, and the number of slots.
 //!
 //! The server is taken to be fujita's: a queue, r slots, and processors that the holders of slots
 //! share, with a work demand g(x) = a x + b of the document's size x. Two closed runs identify it:
@@ -56,11 +56,11 @@ pub mod names {
     pub const PATH: &str = "path";
     /// The gate whose slots requests hold while they are served.
     pub const GATE: &str = "slots";
-    /// What the holders of the slots share.
+    /// The processors that the holders of the slots share.
     pub const CPU: &str = "cpu";
 }
 
-/// What is known beforehand, and how the fit is made.
+/// Knowledge from elsewhere, and settings of the fit.
 #[derive(Clone, Debug)]
 pub struct FitOptions {
     /// The server's slots (workers, helpers), if known.
@@ -84,7 +84,7 @@ pub struct Fit {
     pub scenario: Scenario,
     /// Every measured mean beside what the fitted scenario gives for it, by simulation.
     pub residuals: Vec<Residual>,
-    /// What the user should know, in sentences.
+    /// Notes for the user, in sentences.
     pub notes: Vec<String>,
 }
 
@@ -99,11 +99,11 @@ pub struct Residual {
     pub document: String,
     /// Its size \[bytes\].
     pub bytes: u64,
-    /// How many were measured.
+    /// Number of measured responses.
     pub completed: u64,
     /// The measured mean response \[s\].
     pub measured: Estimate,
-    /// What the fitted scenario gives \[s\].
+    /// Mean response by the fitted scenario \[s\].
     pub fitted: f64,
 }
 
@@ -129,7 +129,7 @@ pub enum FitError {
     CoresUnknown(u32),
     /// The slots cannot be told from the runs: why.
     SlotsUnknown(String),
-    /// What was given does not suffice: what is missing, and the way out.
+    /// The given evidence does not suffice: the part that is missing, and the way out.
     TooLittle(String),
     /// The numbers contradict the model: how.
     DoesNotFit(String),

@@ -1,4 +1,5 @@
-//! The formula's witness: which shapes of scenarios `solve` can answer, and with which formula.
+//! The formula's witness: the shapes of scenarios that `solve` can answer, and the formula for
+//! each.
 //!
 //! The one idea: the route is boiled down to nodes, each a station with the gate that stands right in
 //! front of it, and what is asked of it by a job in all. A formula is chosen by what the nodes are; a
@@ -42,12 +43,12 @@ pub use variation::layered_error;
 
 use crate::{Scenario, ScenarioError};
 
-/// What a formula says of a scenario: means over a long time.
+/// Answer of a formula to a scenario: means over a long time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FormulaAnswer {
     /// The formula's name.
     pub name: String,
-    /// Where it comes from.
+    /// Its source in the literature.
     pub source: &'static str,
     /// Completions [1/s].
     #[serde(rename = "throughput_per_s")]
@@ -71,11 +72,11 @@ pub struct FormulaAnswer {
     /// Share of the requests that find a station full and are lost, 0 to 1, where one may; the means
     /// are of the others.
     pub lost: Option<f64>,
-    /// How far the means may be trusted.
+    /// Trust that the means deserve.
     pub trust: Trust,
-    /// What was left aside, in sentences.
+    /// Simplifications that were made, in sentences.
     pub remarks: Vec<String>,
-    /// What throughput and response time cannot exceed.
+    /// Limits that throughput and response time cannot exceed.
     pub bounds: Option<Bounds>,
     /// The closer bounds and the knee of a closed network of product form.
     pub product_bounds: Option<ProductBounds>,
@@ -89,7 +90,7 @@ pub struct FormulaAnswer {
     pub nodes: Vec<NodeAnswer>,
 }
 
-/// What a formula says of one class of jobs.
+/// Answer of a formula for one class of jobs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassAnswer {
     /// Its name.
@@ -102,10 +103,10 @@ pub struct ClassAnswer {
     pub response: f64,
 }
 
-/// How far an answer may be trusted as the answer of the model.
+/// Trust that an answer deserves as the answer of the model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Trust {
-    /// Whether it is the model's true value.
+    /// True if it is the model's true value.
     pub exact: bool,
     /// The largest relative error seen where it was tried; none if it is exact, or was not tried.
     pub error: Option<f64>,
@@ -119,13 +120,13 @@ pub struct GivenSize {
     /// At size 0 \[s\].
     #[serde(rename = "base_s")]
     pub base: f64,
-    /// Where it is not straight: sizes \[bytes\], rising, with the mean response \[s\] there; straight
-    /// from one to the next.
+    /// The part that is not straight: sizes \[bytes\], rising, with the mean response \[s\] there;
+    /// straight from one to the next.
     pub curve: Vec<(f64, f64)>,
-    /// For each byte more, from the last size of the curve on \[s/byte\].
+    /// Slope from the last size of the curve on: time for each further byte \[s/byte\].
     #[serde(rename = "per_byte_s")]
     pub per_byte: f64,
-    /// How far it may be trusted.
+    /// Trust that it deserves.
     pub trust: Trust,
 }
 
@@ -154,7 +155,7 @@ pub struct DocumentAnswer {
     pub response: f64,
 }
 
-/// What a formula says at one load of a curve, without all that takes longer.
+/// Answer of a formula at one load of a curve, without all that takes longer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FormulaMeans {
     /// Completions [1/s].
@@ -163,7 +164,7 @@ pub struct FormulaMeans {
     pub response: f64,
 }
 
-/// How long a formula may take.
+/// Time that a formula may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effort {
     /// A second or two: for one answer.
@@ -173,19 +174,19 @@ pub enum Effort {
     Quick,
 }
 
-/// How much of an answer is asked for, and at what cost.
+/// Parts of an answer that are asked for, and the effort.
 #[derive(Clone, Copy, Debug)]
 struct Detail {
     effort: Effort,
-    /// Whether quantiles, sizes and documents are wanted, beside throughput and mean response.
+    /// True if quantiles, sizes and documents are wanted, beside throughput and mean response.
     all: bool,
 }
 
 /// Up to this error a formula stands beside a simulation; beyond, the simulation is the answer.
 const TRUSTED: f64 = 0.03;
 
-/// Who answers where a formula is off by up to `error`, in a sentence; none where it is so near the
-/// truth that both do.
+/// Sentence that names the witness who answers, where a formula is off by up to `error`; none where
+/// it is so near the truth that both do.
 pub fn who_answers(error: f64) -> Option<String> {
     let percent = format!("{:.0}", error * 100.0);
     (error > TRUSTED)
@@ -193,7 +194,7 @@ pub fn who_answers(error: f64) -> Option<String> {
 }
 
 impl FormulaAnswer {
-    /// Which formula, how exact, and what was left aside, in one line.
+    /// Name of the formula, its exactness, and the simplifications that were made, in one line.
     pub fn note(&self) -> String {
         let mut note = format!("{} ({}): {}", self.name, self.source, self.trust.text);
         for remark in &self.remarks {
@@ -213,7 +214,7 @@ pub enum NoFormula {
     Shape {
         /// Why.
         reason: String,
-        /// What its throughput and response time cannot exceed all the same.
+        /// Limits that its throughput and response time cannot exceed all the same.
         bounds: Option<Bounds>,
     },
     /// A formula fits, but not with these numbers: too much load, above all.
@@ -361,6 +362,8 @@ fn without_caches(network: &Network, detail: Detail) -> Result<FormulaAnswer, No
         return Err(reason.into());
     }
     let bounds = bounds::bounds(network);
+    // From the special to the general: the layered model fits most shapes, but only approximates,
+    // and so comes last.
     if let Some(answered) = finite::answer(network) {
         return answered;
     }
@@ -413,12 +416,12 @@ fn answer(
     Ok(found.answer(network, &class.sizes, nodes, bounds))
 }
 
-/// What a formula found, node by node.
+/// Result of a formula, node by node.
 struct Found {
     name: String,
     source: &'static str,
     throughput: f64,
-    /// Of the means, and of those given the size.
+    /// Exactness of the means, and of the means given the size.
     exactness: (Exactness, Exactness),
     served: Vec<Served>,
     quantiles: Option<Quantiles>,
@@ -429,9 +432,9 @@ struct Found {
 
 /// A job's time at a node: fixed + stretch times its demand there.
 struct Served {
-    /// What does not depend on the job's own demand: the wait \[s\].
+    /// The part that does not depend on the job's own demand: the wait \[s\].
     fixed: f64,
-    /// How much longer than its demand its service takes, on average.
+    /// Mean ratio of the time in service to the demand.
     stretch: f64,
     /// The same for each demand, where that differs.
     given: Option<LpsAnswer>,
@@ -623,7 +626,7 @@ fn open(lambda: f64, nodes: &Nodes, detail: Detail) -> Result<Found, NoFormula> 
     jackson(lambda, nodes, detail)
 }
 
-/// What a formula says of a node with nothing but delays beside it.
+/// Result of a formula for a node with nothing but delays beside it.
 struct Alone {
     name: String,
     source: &'static str,
@@ -635,6 +638,7 @@ struct Alone {
 /// The formula of one queue, or of several that are alike; none if it is left to others.
 fn alone(lambda: f64, node: &Node, detail: Detail) -> Result<Option<Alone>, NoFormula> {
     let queues = node.dealing.queues();
+    // The error speaks of the rate of one queue, the scenario of the rate of all.
     let of_all = |none: NoFormula| match none {
         NoFormula::Solve(SolveError::Unstable { place, rho, rate_max }) => {
             SolveError::Unstable { place, rho, rate_max: rate_max * queues }.into()

@@ -50,12 +50,12 @@ pub use scenario::{
     AgendaEntry, ArrivalsName, BecomeEntry, ByteDemand, CacheEntry, Calibration, ChangeEntry,
     ChoiceEntry, ChooseEntry, ClassEntry, ClientEntry, Control, ControlEntry, CurveEntry,
     DemandEntry, DisciplineEntry, DistEntry, DistName, DocumentEntry, DocumentsEntry, ForkEntry,
-    FullName, GateEntry, KeysName, LengthName, LoadName, LognormalEntry, LookupEntry, MatrixRow,
-    NoticedName, NumberKind, NumericParameter, OfTrace, OrderName, Parameter, PiecesName, Policies,
-    RepeatEntry, ReplacementName, RetryEntry, RouteEntry, RouterEntry, Scenario, ScenarioError,
-    SendEntry, ServerEntry, Setting, ShapedEntry, LoadInformationEntry, SizesEntry, SizesName, StateName,
-    StationEntry, StationName, Stops, TraceEntry, Turns, Unreachable, VisitEntry, VisitsEntry,
-    disciplines, routers,
+    FullName, GateEntry, KeysName, LengthName, LoadInformationEntry, LoadName, LognormalEntry,
+    LookupEntry, MatrixRow, NoticedName, NumberKind, NumericParameter, OfTrace, OrderName,
+    Parameter, PiecesName, Policies, RepeatEntry, ReplacementName, RetryEntry, RouteEntry,
+    RouterEntry, Scenario, ScenarioError, SendEntry, ServerEntry, Setting, ShapedEntry, SizesEntry,
+    SizesName, StateName, StationEntry, StationName, Stops, TraceEntry, Turns, Unreachable,
+    VisitEntry, VisitsEntry, disciplines, routers,
 };
 pub use score::{Account, Quantity, Right, Row, Score, Tolerance, load_of, point_for, score};
 pub use units::{Bytes, PerByte, Rate, Span, UnitError};

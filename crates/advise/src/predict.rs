@@ -10,7 +10,7 @@ use sim::{Of, Options, Outcome, Quantity, SimError, SizeRange};
 use crate::formula::{FormulaAnswer, NoFormula, formula};
 use crate::{Approximation, Rate, Scenario, ScenarioError, witnesses};
 
-/// At which loads and slots a scenario is to be predicted: every load with every number of slots.
+/// Loads and slots for which a scenario is to be predicted: every load with every number of slots.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
     /// Closed loads: numbers of clients.
@@ -42,7 +42,7 @@ pub struct Prediction {
     pub points: Vec<Point>,
 }
 
-/// What is predicted at one load.
+/// Prediction for one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Point {
@@ -56,23 +56,23 @@ pub struct Point {
     /// The formula's witness, if there is a formula that is not farther from the simulation than it
     /// states.
     pub formula: Option<Numbers>,
-    /// Which formula, how exact it is, or why there is none.
+    /// Name of the formula and its exactness, or the reason why there is none.
     pub formula_note: String,
     /// The largest relative error of the formula's means where it was tried; none if they are exact, or
     /// were not tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub formula_error: Option<f64>,
-    /// Whether the formula is approximate though its error is not known: it was not tried.
+    /// True if the formula is approximate though its error is not known: it was not tried.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub formula_untried: bool,
     /// The simulation's witness.
     pub simulation: Numbers,
-    /// In which ways this lies beyond what the scenario was calibrated on.
+    /// Ways in which this lies beyond the range that the scenario was calibrated on.
     pub beyond: Vec<String>,
 }
 
 impl Point {
-    /// How far the formula's numbers may be off.
+    /// Error that the formula's numbers may have.
     pub fn approximation(&self) -> Approximation {
         match (&self.formula, self.formula_error, self.formula_untried) {
             (None, ..) | (_, None, false) => Approximation::NONE,
@@ -82,7 +82,7 @@ impl Point {
 }
 
 impl Prediction {
-    /// How far the formula's numbers may be off at any of its points.
+    /// Error that the formula's numbers may have at any of its points.
     pub fn approximation(&self) -> Approximation {
         self.points.iter().map(Point::approximation).collect()
     }
@@ -108,7 +108,7 @@ impl fmt::Display for Load {
     }
 }
 
-/// What one witness says of one load.
+/// Numbers of one witness for one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Numbers {
@@ -332,7 +332,8 @@ fn point(
     })
 }
 
-/// How a question is simulated: to 1 % of the mean response, with at most a million requests.
+/// Options of a question's simulation: to 1 % of the mean response, with at most a million
+/// requests.
 pub fn options(seed: u64) -> Options {
     Options { seed, precision: 0.01, completions_max: 1_000_000, ..Options::default() }
 }
@@ -374,7 +375,7 @@ fn only_slots(scenario: &Scenario) -> Option<u32> {
     }
 }
 
-/// In which ways a load lies beyond the calibration: more is a warning, not a refusal.
+/// Ways in which a load lies beyond the calibration: each is a warning, not a refusal.
 pub fn beyond(scenario: &Scenario, load: Load) -> Vec<String> {
     let Some(calibration) = &scenario.calibration else {
         return vec!["the scenario was not fitted to a measurement".into()];
@@ -419,7 +420,7 @@ impl Numbers {
         }
     }
 
-    /// What a formula found of a class, by its index.
+    /// Numbers of a formula for a class, by its index.
     pub fn from_formula(answer: &FormulaAnswer, class: usize) -> Numbers {
         let document = |document: &crate::formula::DocumentAnswer| DocumentNumbers {
             name: document.name.clone(),

@@ -32,7 +32,7 @@ pub use behaviour::{
 pub(crate) use compile::{mean_demand, suggest};
 pub use matrix::MatrixRow;
 pub use path::{NumberKind, NumericParameter};
-pub use policies::{DisciplineEntry, Policies, RouterEntry, LoadInformationEntry};
+pub use policies::{DisciplineEntry, LoadInformationEntry, Policies, RouterEntry};
 pub use setting::{Control, Setting, Stops, Turns, disciplines, routers};
 pub use trace::TraceEntry;
 pub use unreachable::Unreachable;
@@ -43,27 +43,27 @@ pub use unreachable::Unreachable;
 pub struct Scenario {
     /// The format version: 1.
     pub sekisho: u32,
-    /// What it is a model of.
+    /// Its name: the service that it is a model of.
     pub name: String,
     /// The seed of a simulation, unless told otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Who asks.
+    /// The classes of jobs, which ask for service.
     #[serde(rename = "class")]
     pub classes: Vec<ClassEntry>,
-    /// What a person could configure.
+    /// The gates, which a person could configure.
     #[serde(rename = "gate", default, skip_serializing_if = "Vec::is_empty")]
     pub gates: Vec<GateEntry>,
-    /// What does the work.
+    /// The stations, which do the work.
     #[serde(rename = "station", deserialize_with = "counted::stations")]
     pub stations: Vec<StationEntry>,
-    /// What is remembered.
+    /// The caches, which remember keys.
     #[serde(rename = "cache", default, skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<CacheEntry>,
-    /// How long is looked, and what happens on the way; left out, the answer is of a steady state.
+    /// Length of the simulation and changes on the way; left out, the answer is of a steady state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agenda: Option<AgendaEntry>,
-    /// Where the numbers come from, if they were fitted.
+    /// Source of the numbers, if they were fitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
 }
@@ -75,7 +75,7 @@ pub struct Scenario {
 pub struct ClassEntry {
     /// Its name.
     pub name: String,
-    /// How many customers ask in turn.
+    /// Number of customers who ask in turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub population: Option<u32>,
     /// Time between an answer and the next request; none is 0.
@@ -87,13 +87,13 @@ pub struct ClassEntry {
     /// Equal gaps between arrivals rather than exponential ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<ArrivalsName>,
-    /// How large its jobs are.
+    /// Sizes of its jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sizes: Option<SizesEntry>,
     /// Importance at gates with priorities: larger first.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub priority: u8,
-    /// How soon after it comes to a gate a job must have been started, else it is refused.
+    /// Longest time from the arrival of a job at a gate to its start, else it is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Span>,
     /// Arrivals per second that change over time.
@@ -105,14 +105,15 @@ pub struct ClassEntry {
     /// A class without a load of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<LoadName>,
-    /// What its clients do when they are not served well.
+    /// Behaviour of its clients when they are not served well.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientEntry>,
     /// The way through the network; none for a class without a load.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub route: Vec<RouteEntry>,
-    /// In place of a route: the chances of where a job goes next, by where it is; `start` is the row of
-    /// those that come, and what a row lacks to 1 is the chance to leave.
+    /// Chances of the next place of a job, by the place where it is, instead of a route. `start` is
+    /// the row of jobs that come. The chance to leave is the part of 1 that a row does not give
+    /// away.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub matrix: BTreeMap<String, MatrixRow>,
 }
@@ -121,7 +122,7 @@ fn is_zero(priority: &u8) -> bool {
     *priority == 0
 }
 
-/// How arrivals are spaced.
+/// Spacing of arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ArrivalsName {
@@ -170,7 +171,7 @@ pub struct SendEntry {
 pub struct ForkEntry {
     /// The ways.
     pub fork: Vec<Vec<RouteEntry>>,
-    /// How many are waited for; left out, all.
+    /// Number of ways that are waited for; left out, all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub join: Option<u32>,
 }
@@ -240,7 +241,7 @@ pub struct RepeatEntry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct VisitsEntry {
-    /// How many times on average, above 0.
+    /// Mean number of times, above 0.
     pub visits: f64,
     /// The way.
     pub route: Vec<RouteEntry>,
@@ -262,7 +263,7 @@ pub enum DistEntry {
 pub struct ShapedEntry {
     /// The mean.
     pub mean: Span,
-    /// Which distribution; left out, the squared cv chooses one.
+    /// The distribution; left out, the squared cv chooses one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dist: Option<DistName>,
     /// The squared coefficient of variation.
@@ -286,7 +287,7 @@ pub enum DistName {
     Lognormal,
 }
 
-/// How large the jobs of a class are.
+/// Sizes of the jobs of a class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum SizesEntry {
@@ -312,7 +313,7 @@ pub enum SizesName {
 pub struct DocumentsEntry {
     /// The documents.
     pub documents: Vec<DocumentEntry>,
-    /// How they are drawn; left out, from a deck.
+    /// Rule by which they are drawn; left out, from a deck.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draw: Option<Draw>,
 }
@@ -325,7 +326,7 @@ pub struct DocumentEntry {
     pub name: String,
     /// Its size.
     pub size: Bytes,
-    /// How often it is asked for, relative to the others.
+    /// Its frequency, relative to the others.
     pub weight: u32,
 }
 
@@ -351,39 +352,40 @@ pub struct GateEntry {
     /// Its servers, where it has several.
     #[serde(default, deserialize_with = "counted::servers", skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<ServerEntry>,
-    /// Who is next; left out, first in first out.
+    /// Rule for the next job; left out, first in first out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discipline: Option<DisciplineEntry>,
-    /// Where to; left out, round robin.
+    /// Rule for the server of a job; left out, round robin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub router: Option<RouterEntry>,
-    /// What routers count that compare queues; left out, jobs in system.
+    /// Count that routers use that compare queues; left out, jobs in system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<LengthName>,
-    /// Which of several equally good servers; left out, rotating.
+    /// Choice among several equally good servers; left out, rotating.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ties: Option<Ties>,
-    /// How stale what the router sees is; left out, not at all.
+    /// Age of the load information that the router sees; left out, none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_information: Option<LoadInformationEntry>,
     /// One queue for all servers, or one for each; left out, shared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queues: Option<Queues>,
-    /// How many jobs may wait; left out, without bound.
+    /// Number of jobs that may wait; left out, without bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<u64>,
     /// The longest wait; left out, without limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_max: Option<Span>,
-    /// How long a job waits while no server is up: `"refuse"` for not at all, `"wait"` for as long as for
-    /// a slot, or a time; left out, a server that is down is as one that is busy.
+    /// Longest wait of a job while no server is up: `"refuse"` for none, `"wait"` for as long as
+    /// for a slot, or a time; left out, a server that is down is as one that is busy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreachable: Option<Unreachable>,
-    /// Who turns the slots while it runs, beginning with those given; left out, nobody.
+    /// The controller that turns the slots while it runs, beginning with those given; left out,
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<ControlEntry>,
-    /// What is done while the slot is held. Another gate may stand there: slots over several pools are
-    /// a gate inside that of each pool, as in `studies/slots/quotas.toml`.
+    /// Steps of a job while it holds the slot. Another gate may stand there: slots over several
+    /// pools are a gate inside that of each pool, as in `studies/slots/quotas.toml`.
     pub inside: Vec<RouteEntry>,
 }
 
@@ -391,7 +393,7 @@ pub struct GateEntry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ServerEntry {
-    /// How many jobs it may serve at once.
+    /// Number of jobs that it may serve at once.
     pub slots: u32,
     /// So many equal servers, each with a `station` of its own: `cpu-1`, `cpu-2`, ... for `cpu`. None
     /// in a scenario that was read: the servers stand there one by one.
@@ -400,12 +402,12 @@ pub struct ServerEntry {
     /// The station that belongs to it: visited by the step `"server"` inside the gate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub station: Option<String>,
-    /// How fast that serves; left out, 1.
+    /// Speed of that station; left out, 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed: Option<f64>,
 }
 
-/// What the length of a queue counts, by name.
+/// The count that makes the length of a queue, by name.
 pub type LengthName = gate::Length;
 
 /// A station.
@@ -414,29 +416,29 @@ pub type LengthName = gate::Length;
 pub struct StationEntry {
     /// Its name.
     pub name: String,
-    /// How it serves.
+    /// Its kind of service.
     pub kind: StationName,
     /// So many equal stations, called `cpu-1`, `cpu-2`, ... for `cpu`. None in a scenario that was
     /// read: the stations stand there one by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
-    /// How many servers or processors it has; left out, 1.
+    /// Number of its servers or processors; left out, 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub servers: Option<u32>,
     /// The quantum of a fair share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantum: Option<Span>,
-    /// From one tick to the next of the timer that ends the turns of a fair share; left out, they end
-    /// with the quantum.
+    /// Time from one tick to the next of the timer that ends the turns of a fair share; left out,
+    /// turns end with the quantum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tick: Option<Span>,
-    /// How many jobs it has room for, those in service among them; left out, any number.
+    /// Number of jobs that it has room for, those in service among them; left out, any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<u32>,
-    /// What becomes of a job that finds no room; left out, it is lost.
+    /// Fate of a job that finds no room; left out, it is lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub full: Option<FullName>,
-    /// Who is next at a queue; left out, first in first out.
+    /// Rule for the next job at a queue; left out, first in first out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<OrderName>,
     /// The speed of each server of a queue; left out, 1.
@@ -467,7 +469,7 @@ pub enum StationName {
     FairShare,
 }
 
-/// How much service a visit needs.
+/// Amount of service that a visit needs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum DemandEntry {
@@ -483,7 +485,7 @@ pub enum DemandEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OfTrace {
-    /// What the trace says of the job.
+    /// The demand that the trace has for the job.
     Trace,
 }
 
@@ -497,7 +499,7 @@ pub struct ByteDemand {
     pub base: Span,
 }
 
-/// Where fitted numbers come from and how far they may be trusted.
+/// Origin of fitted numbers, and the range in which they may be trusted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Calibration {
@@ -511,7 +513,7 @@ pub struct Calibration {
     pub throughput_max: Rate,
     /// The fitted parameters with their intervals.
     pub parameters: BTreeMap<String, Parameter>,
-    /// What the runs could not identify, in sentences.
+    /// Parameters that the runs could not identify, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unidentified: Vec<String>,
 }
@@ -533,9 +535,9 @@ pub struct Parameter {
 /// Why a scenario cannot be run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScenarioError {
-    /// Where: the kind and name of the part.
+    /// The place: kind and name of the part.
     pub place: String,
-    /// What is wrong, and the way out.
+    /// The mistake, and the way out.
     pub cause: String,
 }
 

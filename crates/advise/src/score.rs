@@ -1,5 +1,5 @@
-//! A prediction held against a measurement: predicted, simulated, measured, and what accounts for the
-//! rest.
+//! A prediction held against a measurement: predicted, simulated and measured values, and the steps
+//! that account for the rest.
 
 use measure::{Estimate, LoadShape, RunRecord};
 use sim::Options;
@@ -8,7 +8,8 @@ use crate::fit::with_quantum;
 use crate::predict::{AskError, Load, Numbers, Point, Value, at, simulate};
 use crate::{Approximation, DemandEntry, PerByte, Prediction, Scenario, Span};
 
-/// How far a prediction may be off before it counts as wrong, as a share of the measured value.
+/// Largest distances of a measured value from the simulated one that count as right, as shares of
+/// the simulated value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     /// For throughput.
@@ -26,7 +27,7 @@ impl Default for Tolerance {
     }
 }
 
-/// Whether a predicted number was right.
+/// Verdict on a predicted number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Right {
@@ -41,7 +42,7 @@ pub enum Right {
 /// One quantity, as three witnesses give it.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Which quantity.
+    /// The quantity.
     pub quantity: Quantity,
     /// The formula.
     pub formula: Option<Value>,
@@ -49,9 +50,9 @@ pub struct Row {
     pub simulated: Value,
     /// The measurement.
     pub measured: Estimate,
-    /// How many requests the measurement rests on.
+    /// Number of requests that the measurement rests on.
     pub completed: u64,
-    /// Whether the simulated value was right.
+    /// Verdict on the simulated value.
     pub right: Right,
 }
 
@@ -67,7 +68,7 @@ impl Row {
     }
 }
 
-/// What a row is about.
+/// Quantity of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Quantity {
     /// Completions per second.
@@ -86,7 +87,7 @@ pub enum Quantity {
 /// A step on the way from the formula to the measurement, in mean response \[s\].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Account {
-    /// What the step takes into account.
+    /// The thing that the step takes into account.
     pub what: String,
     /// The mean response with it \[s\].
     pub response: f64,
@@ -105,14 +106,14 @@ pub struct Score {
     pub rows: Vec<Row>,
     /// From the formula to the measurement, step by step; the last one is the measurement.
     pub accounts: Vec<Account>,
-    /// In which ways the prediction lay beyond its calibration.
+    /// Ways in which the prediction lay beyond its calibration.
     pub beyond: Vec<String>,
-    /// How far the formula's numbers may be off.
+    /// Error that the formula's numbers may have.
     pub approximation: Approximation,
 }
 
 impl Score {
-    /// Whether the prediction was right: throughput and mean response must be; of the documents,
+    /// Verdict on the prediction: throughput and mean response must be right; of the documents,
     /// those with at least 30 requests.
     pub fn right(&self) -> Right {
         let counts = |row: &&Row| {
@@ -233,7 +234,8 @@ fn row(
     Row { quantity, formula, simulated, measured, completed, right }
 }
 
-/// What accounts for the difference between formula and measurement, one thing after the other.
+/// Steps that account for the difference between formula and measurement, one thing after the
+/// other.
 fn accounts(
     scenario: &Scenario,
     point: &Point,

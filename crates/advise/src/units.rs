@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct UnitError {
     /// The text.
     pub text: String,
-    /// What would have been right, with an example.
+    /// Form that would have been right, with an example.
     pub wanted: &'static str,
 }
 
@@ -39,8 +39,8 @@ fn split(text: &str) -> Option<(f64, &str)> {
     (number.is_finite() && number >= 0.0).then(|| (number, text[end..].trim()))
 }
 
-/// What one unit is, as a numerator and a denominator: 1/1000 is no float, but 250/1000 is the float
-/// nearest to 0.25.
+/// Size of one unit, as a numerator and a denominator: 1/1000 is no float, but 250/1000 is the
+/// float nearest to 0.25.
 fn scale(unit: &str, units: &[(&str, f64, f64)]) -> Option<(f64, f64)> {
     units.iter().find(|(name, ..)| *name == unit).map(|&(_, over, under)| (over, under))
 }

@@ -11,18 +11,20 @@ use crate::formula::Trust;
 /// formula: one in a thousand formulas that keep to their error is dropped by chance.
 const CONFIDENCE: f64 = 0.999;
 
-/// What the simulation itself may be off beside its chance: jobs cut in two by the ends of a run.
+/// Error that the simulation itself may have beside its chance: jobs cut in two by the ends of a
+/// run.
 const ENDS: f64 = 5e-3;
 
 /// A mean, as both witnesses give it.
 pub(crate) struct Pair<'a> {
-    /// What it is, and of whose requests: `mean response`, `throughput of class `web``.
+    /// Name of the mean, and of the class whose requests it is of: `mean response`, `throughput of
+    /// class `web``.
     pub(crate) what: String,
     pub(crate) formula: f64,
     pub(crate) simulated: &'a Estimate,
 }
 
-/// What came of holding a formula against a simulation.
+/// Outcome of holding a formula against a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Standing {
     /// They agree as nearly as the formula states.
@@ -63,8 +65,8 @@ impl Pair<'_> {
         (self.formula / self.simulated.mean - 1.0).abs()
     }
 
-    /// How much farther apart they are than the error that is stated and chance allow; negative where
-    /// they are not, or where the simulation was too short to say.
+    /// Distance between them beyond the error that is stated and chance allow; negative where they
+    /// are not so far apart, or where the simulation was too short to say.
     fn beyond(&self, error: f64) -> f64 {
         let Estimate { mean, half_width, confidence, n } = *self.simulated;
         let t = |confidence: f64| measure::t_quantile(0.5 + 0.5 * confidence, n as f64 - 1.0);
@@ -72,6 +74,7 @@ impl Pair<'_> {
             0 | 1 => f64::INFINITY,
             _ => half_width * (t(CONFIDENCE) / t(confidence)).max(1.0),
         };
+        // The truth is within `half` of the mean, and the formula within its error of the truth.
         (self.formula - mean).abs() - (error + ENDS) * mean.abs() - (1.0 + error) * half
     }
 

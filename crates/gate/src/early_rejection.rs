@@ -10,7 +10,7 @@ use crate::Time;
 /// What counts is the rate of departures while all slots of a queue were taken: it is what they can
 /// do together, however long single jobs take, and one that takes very long costs one slot of it.
 /// Quiet times do not count. Departures are forgotten as new ones come, so that about the last 48
-/// count, and all of them after a quiet time of [`memory`](Foresight::memory) or when the slots
+/// count, and all of them after a quiet time of [`memory`](EarlyRejection::memory) or when the slots
 /// change. With fewer than eight nothing is foreseen. A job is refused only if it would be late even
 /// at a rate two standard deviations above the one seen (departures as a Poisson process: the
 /// square root of their number), behind those alone that are sure to be served before it.

@@ -201,7 +201,7 @@ pub enum Event {
     /// other. Of a slot beyond those that there are the job ends in peace.
     Occupy(Slot),
     /// A server's state as somebody outside saw it, fresh or stale. A router with
-    /// [`LoadInformation::Reported`](crate::Sight::Reported) goes by it from now on; to any other it is
+    /// [`LoadInformation::Reported`](crate::LoadInformation::Reported) goes by it from now on; to any other it is
     /// harmless.
     Report {
         /// The server.
@@ -264,11 +264,23 @@ pub enum Reason {
     QueueFull,
     /// It could not be started before its deadline.
     Deadline,
-    /// It came when it was foreseen that it could not: see [`EarlyRejection`](crate::Foresight).
+    /// It came when it was foreseen that it could not: see [`EarlyRejection`](crate::EarlyRejection).
     Hopeless,
     /// No server was up for as long as it might wait for one: see
     /// [`GateSpec::unreachable_max`](crate::GateSpec::unreachable_max).
     Unreachable,
+}
+
+impl Reason {
+    /// Its name, as metrics, headers and recordings have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::QueueFull => "queue-full",
+            Reason::Deadline => "deadline",
+            Reason::Hopeless => "hopeless",
+            Reason::Unreachable => "unreachable",
+        }
+    }
 }
 
 /// Order to the driver, to be carried out now. The list that [`Gate::handle`](crate::Gate::handle)

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use crate::discipline::{Discipline, Fifo};
 use crate::early_rejection::{Meter, Outlook, Taken};
+use crate::load_information::{Watch, Work};
 use crate::reserve::Lending;
 use crate::roles::Roles;
 use crate::router::Router;
 use crate::servers::Server;
-use crate::load_information::{Watch, Work};
 use crate::{
     Action, DisciplineSpec, Event, GateSpec, Job, JobId, Queues, Reason, Role, ServerView, Slot,
     SpecError, Time,
@@ -97,9 +97,9 @@ impl Gate {
             unreachable_max: spec.unreachable_max,
             up: spec.servers.len(),
             stranded: VecDeque::new(),
-            meters: spec
-                .early_rejection
-                .map(|early_rejection| Box::new((early_rejection.memory, vec![Meter::default(); queues]))),
+            meters: spec.early_rejection.map(|early_rejection| {
+                Box::new((early_rejection.memory, vec![Meter::default(); queues]))
+            }),
             lending: spec
                 .reserve
                 .map(|reserve| Box::new(Lending::new(reserve, spec.servers.len()))),
@@ -169,10 +169,7 @@ impl Gate {
         if self.waiting == 0 {
             return None;
         }
-        let deadline = self.deadlines.first().map(|&(time, _)| time);
-        let stranded = self.stranded.front().map(|&(time, _)| time);
-        let deadline = [deadline, stranded].into_iter().flatten().min();
-        let next = match (self.next_ready(), deadline) {
+        let next = match (self.next_ready(), self.next_deadline()) {
             (Some(ready), Some(deadline)) => Some(ready.min(deadline)),
             (ready, deadline) => ready.or(deadline),
         };
@@ -184,7 +181,7 @@ impl Gate {
 
     /// How long a job like this would wait that came now, in the queue that is best for it, at the
     /// rate of departures that was seen; `None` if too few were, or if nothing is
-    /// [foreseen](crate::Foresight) at all.
+    /// [foreseen](crate::EarlyRejection) at all.
     pub fn foreseen_wait(&self, now: Time, job: &Job) -> Option<Duration> {
         let job = Job { id: JobId(u64::MAX), since: now, ..*job };
         let waits = (0..self.queues.len()).filter_map(|queue| match self.serves(queue) {
@@ -253,6 +250,20 @@ impl Gate {
     /// What each server reports of itself, in the order of the specification.
     pub fn servers(&self) -> &[ServerView] {
         &self.views
+    }
+
+    /// The earliest moment from which on a job waits in vain.
+    #[inline]
+    fn next_deadline(&self) -> Option<Time> {
+        // Most gates have no deadlines, and this is asked at every event.
+        if !self.has_deadlines() {
+            return None;
+        }
+        let deadline = self.deadlines.first().map(|&(time, _)| time);
+        match self.stranded.front() {
+            None => deadline,
+            Some(&(stranded, _)) => Some(deadline.map_or(stranded, |time| time.min(stranded))),
+        }
     }
 
     /// When a job that a discipline holds back becomes ready, beside a free slot.
@@ -678,7 +689,9 @@ impl Gate {
             Some(job)
         })?;
         self.waiting -= 1;
-        if let Ok(at) = self.stranded.binary_search_by_key(&id, |&(_, one)| one) {
+        if !self.stranded.is_empty()
+            && let Ok(at) = self.stranded.binary_search_by_key(&id, |&(_, one)| one)
+        {
             self.stranded.remove(at);
         }
         if let Some(lending) = &mut self.lending {
@@ -757,6 +770,15 @@ impl Gate {
             self.take_out(id).expect("only waiting jobs have a deadline");
             actions.push(Action::Refuse { job: id, reason: self.reason_of_deadline() });
         }
+        // Only while no server is up: kept out of the way of all other events.
+        if !self.stranded.is_empty() {
+            self.expire_stranded(is_due, actions);
+        }
+    }
+
+    /// Refuses the jobs that have waited for a server as long as they may while none is up.
+    #[cold]
+    fn expire_stranded(&mut self, is_due: impl Fn(Time) -> bool, actions: &mut Vec<Action>) {
         while let Some(&(moment, id)) = self.stranded.front() {
             if !is_due(moment) {
                 break;

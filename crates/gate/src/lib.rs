@@ -33,15 +33,15 @@
 mod cohort;
 mod controller;
 mod discipline;
-mod event;
 mod early_rejection;
+mod event;
 mod gate;
+mod load_information;
 mod policy;
 mod reserve;
 mod roles;
 mod router;
 mod servers;
-mod load_information;
 mod spec;
 mod time;
 mod view;
@@ -51,16 +51,16 @@ pub use controller::{
     Band, Conduct, ControlError, ControlSpec, Controller, Finding, Move, WORTH, Why,
 };
 pub use discipline::Discipline;
-pub use event::{Access, Action, Event, Job, JobId, Reason, Report, Role, Share, Slot};
 pub use early_rejection::EarlyRejection;
+pub use event::{Access, Action, Event, Job, JobId, Reason, Report, Role, Share, Slot};
 pub use gate::Gate;
+pub use load_information::LoadInformation;
 pub use policy::{
     AtZero, DisciplineSpec, KeyDefault, KeyDown, KeyMap, KeyOf, KeyRow, Length, RouterSpec, Ties,
     WeightedOrder, Window,
 };
 pub use reserve::Reserve;
 pub use router::Router;
-pub use load_information::LoadInformation;
 pub use spec::{GateSpec, Queues, ServerSpec, SpecError};
 pub use time::Time;
 pub use view::ServerView;

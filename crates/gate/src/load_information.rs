@@ -36,16 +36,15 @@ pub enum LoadInformation {
 }
 
 impl LoadInformation {
-    /// True if it is [`Fresh`](Sight::Fresh).
+    /// True if it is [`Fresh`](LoadInformation::Fresh).
     pub fn is_fresh(&self) -> bool {
         *self == LoadInformation::Fresh
     }
 
     pub(crate) fn check(self) -> Result<(), SpecError> {
         match self {
-            LoadInformation::Delayed(Duration::ZERO) | LoadInformation::Refreshed(Duration::ZERO) => {
-                Err(SpecError::Span)
-            }
+            LoadInformation::Delayed(Duration::ZERO)
+            | LoadInformation::Refreshed(Duration::ZERO) => Err(SpecError::Span),
             _ => Ok(()),
         }
     }

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::{DisciplineSpec, EarlyRejection, Reserve, Role, RouterSpec, LoadInformation};
+use crate::{DisciplineSpec, EarlyRejection, LoadInformation, Reserve, Role, RouterSpec};
 
 /// The parameters of a gate.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +23,10 @@ pub struct GateSpec {
     /// servers that have a free slot, at the start.
     pub router: RouterSpec,
     /// Age of the load information that the router sees.
-    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Sight::is_fresh"))]
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, alias = "sight", skip_serializing_if = "LoadInformation::is_fresh")
+    )]
     pub load_information: LoadInformation,
     /// Choice of the next job.
     pub discipline: DisciplineSpec,
@@ -39,7 +42,10 @@ pub struct GateSpec {
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub unreachable_max: Option<Duration>,
     /// Early rejection of jobs that would wait in vain; `None` lets them.
-    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    #[cfg_attr(
+        feature = "serde",
+        serde(default, alias = "foresight", skip_serializing_if = "Option::is_none")
+    )]
     pub early_rejection: Option<EarlyRejection>,
     /// Slots for times of long waits. Needs one queue.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
@@ -165,7 +171,7 @@ pub enum SpecError {
     Quantum,
     /// Cohorts with a cache, a run or a number of levels of 0.
     Cohort,
-    /// The window, delay or refresh period of a router's sight is 0.
+    /// The window, delay or refresh period of a router's load information is 0.
     Span,
     /// The weights of EV are negative or infinite, or both 0, or the floor is not above 0.
     Ev,

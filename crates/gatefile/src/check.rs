@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use advise::{DisciplineEntry, RouterEntry, LoadInformationEntry, Span};
+use advise::{DisciplineEntry, LoadInformationEntry, RouterEntry, Span};
 use gate::{GateSpec, KeyOf, ServerSpec};
 use monitor::CLASSES_MAX;
 
@@ -559,7 +559,10 @@ impl Found {
             self.add("router", cause);
         }
         if file.load_information == Some(LoadInformationEntry::Reported) {
-            self.add("load-information", "nobody reports to this gate; say another one or leave it out");
+            self.add(
+                "load-information",
+                "nobody reports to this gate; say another one or leave it out",
+            );
         }
     }
 

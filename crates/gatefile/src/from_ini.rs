@@ -128,7 +128,9 @@ impl Reading {
             return;
         }
         match key.verdict() {
-            Verdict::NotYet => self.unsupported.push(Unsupported::of(key, place.to_string(), key.name)),
+            Verdict::NotYet => {
+                self.unsupported.push(Unsupported::of(key, place.to_string(), key.name))
+            }
             // With none of ours to say it either, what is asked for is left out.
             Verdict::Better if key.says.is_none() || said == Some(None) => {
                 self.replaced.push(format!("{place}: `{}`: {}", key.name, key.why));
@@ -230,7 +232,9 @@ impl Reading {
         }
         if section == Section::Peers && pairs.is_empty() {
             self.unsupported.extend(
-                section.key("host").map(|key| Unsupported::of(key, entry.place.to_string(), "peers")),
+                section
+                    .key("host")
+                    .map(|key| Unsupported::of(key, entry.place.to_string(), "peers")),
             );
         }
         if section == Section::Databases {

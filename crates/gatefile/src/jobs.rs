@@ -12,7 +12,7 @@ use pgsession::sql::{
 };
 
 use super::config::{
-    ClassEntry, CodePolicy, GateFile, KeyEntry, KeyKind, StatePolicy, SequencePolicy, SetPolicy,
+    ClassEntry, CodePolicy, GateFile, KeyEntry, KeyKind, SequencePolicy, SetPolicy, StatePolicy,
     StatementKey,
 };
 use super::policies::has_texts;

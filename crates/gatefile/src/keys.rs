@@ -422,10 +422,12 @@ static GENERAL: [Key; 99] = [
     says("max_user_connections", "0", CountOrNone, "limits.user-slots").part(Quotas),
     says("max_user_client_connections", "0", CountOrNone, "limits.user-connections").part(Clients),
     says("server_round_robin", "0", Choice(&[("0", "last"), ("1", "turn")]), "pool.reuse"),
-    says("track_extra_parameters", "IntervalStyle", List, "startup.track").part(SessionState).better(
-        "Settings are tracked whether the server reports them or not; SET is seen in the \
+    says("track_extra_parameters", "IntervalStyle", List, "startup.track")
+        .part(SessionState)
+        .better(
+            "Settings are tracked whether the server reports them or not; SET is seen in the \
             SQL.",
-    ),
+        ),
     says("ignore_startup_parameters", "", List, "startup.ignore").part(SessionState),
     missing(
         "peer_id",

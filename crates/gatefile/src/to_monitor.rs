@@ -12,10 +12,11 @@ use std::time::Duration;
 use advise::Span;
 use gate::{Conduct, Reserve};
 use monitor::{
-    Address, Admin, Admission, Authorities, Auto, Check, ClientTls, Config, Database as Behind,
-    Encryption, Health, Keepalive, KeptNotice, Limits, Logged, Lookup, Mode as Held, ClientTimeouts,
-    Quotas, Reuse as Next, ServerTls, Share, SocketFile, UnlistedUsers, Tcp, Timeouts, Tls as Identity,
-    TlsMode as Encrypted, TlsVersion as Oldest, Unreachable as Meanwhile, Maintenance, UserTerms,
+    Address, Admin, Admission, Authorities, Auto, Check, ClientTimeouts, ClientTls, Config,
+    Database as Behind, Encryption, Health, Keepalive, KeptNotice, Limits, Logged, Lookup,
+    Maintenance, Mode as Held, Quotas, Reuse as Next, ServerTls, Share, SocketFile, Tcp, Timeouts,
+    Tls as Identity, TlsMode as Encrypted, TlsVersion as Oldest, UnlistedUsers,
+    Unreachable as Meanwhile, UserTerms,
 };
 use pgwire::auth::{Credential, Method as By};
 use pgwire::secrets::{Hba, IdentMaps, MockKey, Secret, Users};
@@ -285,7 +286,7 @@ fn database(
     behind.forced = entry.user.as_ref().map(|user| user.clone().into_bytes());
     behind.mode = mode(entry.mode.unwrap_or(file.pool.mode));
     let kept = entry.slots_kept.unwrap_or(file.pool.slots_kept);
-    behind.upkeep = Maintenance {
+    behind.maintenance = Maintenance {
         slots_kept: if entry.name == Behind::REST { 0 } else { kept },
         lifetime: entry.lifetime.map(span),
         connect_query: entry.connect_query.clone(),
@@ -308,7 +309,7 @@ fn database(
         behind.login = Some((name.clone().into_bytes(), known(users, name, "health.user")?));
     }
     let encryption = Encryption::load(&server_tls(file));
-    behind.encryption = encryption.map_err(|error| wrong("tls.servers", error))?;
+    behind.server_tls = encryption.map_err(|error| wrong("tls.servers", error))?;
     Ok(behind)
 }
 
@@ -486,9 +487,9 @@ fn mode(mode: Mode) -> Held {
 
 fn user(file: &GateFile, user: &User, usual: &Timeouts) -> Result<(Vec<u8>, UserTerms), FileError> {
     let own = [user.query, user.transaction, user.idle_transaction, user.client_idle];
-    let usual = usual.patience();
+    let usual = usual.client_timeouts();
     let or = |own: Option<Timeout>, usual| own.map_or(usual, timeout);
-    let patience = ClientTimeouts {
+    let client_timeouts = ClientTimeouts {
         query: or(user.query, usual.query),
         transaction: or(user.transaction, usual.transaction),
         idle_transaction: or(user.idle_transaction, usual.idle_transaction),
@@ -504,7 +505,7 @@ fn user(file: &GateFile, user: &User, usual: &Timeouts) -> Result<(Vec<u8>, User
         }),
         wait_max: user.wait_max.map(span),
         clients: user.connections_max.map(|most| most as usize),
-        patience: own.iter().any(Option::is_some).then_some(patience),
+        client_timeouts: own.iter().any(Option::is_some).then_some(client_timeouts),
     };
     Ok((user.name.clone().into_bytes(), terms))
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use gate::{DisciplineSpec, GateSpec, Queues, RouterSpec, ServerSpec, LoadInformation};
+use gate::{DisciplineSpec, GateSpec, LoadInformation, Queues, RouterSpec, ServerSpec};
 use thiserror::Error;
 
 pub use super::rewrite::Forwarded;

@@ -309,9 +309,7 @@ impl Connection {
     async fn refuse(&mut self, plan: &Plan, refusal: Refusal) -> Next {
         let reason = match refusal {
             Refusal::Reneged => return Next::Drop,
-            Refusal::Gate(Reason::QueueFull) => "queue-full",
-            Refusal::Gate(Reason::Unreachable) => "no-upstream",
-            Refusal::Gate(Reason::Deadline | Reason::Hopeless) => "deadline",
+            Refusal::Gate(reason) => reason.name(),
         };
         let seconds = match refusal {
             Refusal::Gate(Reason::Unreachable) => {

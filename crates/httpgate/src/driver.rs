@@ -221,8 +221,9 @@ impl Driver {
             classes.iter().map(|(_, counts)| count(counts)).sum::<u64>()
         };
         stats.refused_queue_full = sum(|counts| counts.refused_queue_full);
-        stats.refused_deadline = sum(|counts| counts.refused_deadline + counts.refused_hopeless);
-        stats.refused_no_upstream = sum(|counts| counts.refused_unreachable);
+        stats.refused_deadline = sum(|counts| counts.refused_deadline);
+        stats.refused_hopeless = sum(|counts| counts.refused_hopeless);
+        stats.refused_unreachable = sum(|counts| counts.refused_unreachable);
         stats.reneged = sum(|counts| counts.reneged);
         for ((at, upstream), server) in (0..).zip(&mut stats.upstreams).zip(gate.servers()) {
             upstream.up = server.up;

@@ -12,7 +12,8 @@
 //!
 //! A request that could not be connected to its server gives its slot back and arrives anew, with
 //! the deadline that it had, so that another server may take it. While no server is up, requests
-//! are refused at once.
+//! wait as long as [`GateSpec::unreachable_max`](gate::GateSpec::unreachable_max) says; by default
+//! they are refused at once.
 //!
 //! A connection that a client half-closes counts as closed while its request waits. Trailer fields
 //! are dropped in both directions. `Upgrade`, CONNECT and TRACE are refused.

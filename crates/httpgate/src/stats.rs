@@ -91,10 +91,12 @@ pub struct Stats {
     pub waiting: u64,
     /// Requests refused because the queue was full.
     pub refused_queue_full: u64,
-    /// Requests refused because they would have waited, or had waited, too long.
+    /// Requests refused because they had waited too long.
     pub refused_deadline: u64,
+    /// Requests refused on arrival because they would have waited too long.
+    pub refused_hopeless: u64,
     /// Requests refused because no server was up.
-    pub refused_no_upstream: u64,
+    pub refused_unreachable: u64,
     /// Clients that left while they waited.
     pub reneged: u64,
     /// Clients that left, or stopped reading or sending, while they were served.
@@ -131,7 +133,8 @@ impl Stats {
             waiting: 0,
             refused_queue_full: 0,
             refused_deadline: 0,
-            refused_no_upstream: 0,
+            refused_hopeless: 0,
+            refused_unreachable: 0,
             reneged: 0,
             clients_lost: 0,
             paused: false,

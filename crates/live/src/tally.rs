@@ -56,10 +56,10 @@ impl ClassCounts {
     /// Jobs refused, by the names of the reasons.
     pub fn refused_by_reason(&self) -> [(&'static str, u64); 4] {
         [
-            ("queue-full", self.refused_queue_full),
-            ("deadline", self.refused_deadline),
-            ("hopeless", self.refused_hopeless),
-            ("unreachable", self.refused_unreachable),
+            (Reason::QueueFull.name(), self.refused_queue_full),
+            (Reason::Deadline.name(), self.refused_deadline),
+            (Reason::Hopeless.name(), self.refused_hopeless),
+            (Reason::Unreachable.name(), self.refused_unreachable),
         ]
     }
 

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use gate::Time;
 
-use super::slab::Key;
-use super::background::Wanted;
 use super::auth_query_connection::Place;
+use super::background::Wanted;
 use super::client::{Looking, State};
 use super::config::{Database, UnlistedUsers};
+use super::slab::Key;
 use super::state::Loop;
 use pgwire::SqlState;
 use pgwire::auth::{Credential, Method};
@@ -114,7 +114,8 @@ impl Loop {
     /// True if a user is to be looked up where it wants to: for its secret, or to know whether
     /// there is one of that name.
     pub(super) fn must_look_up(&self, database: &[u8], user: &[u8], method: Method) -> bool {
-        let is_of_use = method != Method::Trust || self.config.unlisted_users == UnlistedUsers::Refused;
+        let is_of_use =
+            method != Method::Trust || self.config.unlisted_users == UnlistedUsers::Refused;
         is_of_use
             && !self.config.users.knows(user)
             && self.place_named(database).is_some_and(|at| {
@@ -198,8 +199,8 @@ impl Loop {
             self.auth_queries.keep(name, found.clone(), self.now);
         }
         if let Err(cause) = &found {
-            self.stats.lookups_failed += 1;
-            self.stats.lookup_fault = Some(cause.clone());
+            self.stats.auth_queries_failed += 1;
+            self.stats.auth_query_fault = Some(cause.clone());
         }
         for key in waiting {
             let Some(client) = self.clients.get_mut(key) else { continue };

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::{ClientConnection, StreamOwned};
 
+use super::auth_query::Found;
 use super::config::Address;
 use super::server_tls::{Encryption, Handshake, Negotiation, Way};
-use super::auth_query::Found;
 use pgwire::auth::{Binding, Cleartext, Credential, Login, LoginStep, Terms};
 use pgwire::frame::{Frontend, HEAD};
 use pgwire::message::{read, write};

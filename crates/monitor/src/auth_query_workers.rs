@@ -8,10 +8,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::background::Wanted;
-use super::auth_query_connection::{AuthQueryWorker, Extent, Place, Unknown};
-use super::config::Address;
 use super::auth_query::Found;
+use super::auth_query_connection::{AuthQueryWorker, Extent, Place, Unknown};
+use super::background::Wanted;
+use super::config::Address;
 
 /// Workers at once, at most. With more servers than that which let nobody in, the others wait for
 /// one of these to give up.
@@ -134,7 +134,8 @@ impl Work {
     fn enter(&mut self, wanted: Wanted) {
         let of = |queue: &ServerQueue| queue.servers == wanted.place.servers;
         let at = self.queues.iter().position(of).unwrap_or_else(|| {
-            let is_unused = |queue: &ServerQueue| queue.auth_query_worker.is_some() && queue.waiting.is_empty();
+            let is_unused =
+                |queue: &ServerQueue| queue.auth_query_worker.is_some() && queue.waiting.is_empty();
             if self.queues.len() >= OFFICES_MAX
                 && let Some(unused) = self.queues.iter().position(is_unused)
             {
@@ -166,7 +167,12 @@ impl Work {
     }
 
     /// A lookup has ended; who waits there need not do so any more, as its failure is theirs too.
-    fn give_back(&mut self, auth_query_worker: AuthQueryWorker, place: &Arc<Place>, extent: Extent) -> VecDeque<Wanted> {
+    fn give_back(
+        &mut self,
+        auth_query_worker: AuthQueryWorker,
+        place: &Arc<Place>,
+        extent: Extent,
+    ) -> VecDeque<Wanted> {
         let mut queues = self.queues.iter_mut();
         let of = |queue: &&mut ServerQueue| queue.servers == place.servers;
         let queue = queues.find(of).expect("an office whose clerk is away stays");
@@ -385,7 +391,8 @@ mod tests {
             panic!("nobody listens there")
         };
         assert_eq!(unknown.extent, Extent::User, "{}", unknown.cause);
-        let Err(unknown) = AuthQueryWorker::default().look_up(&place(&[&server(Acts::Answers(0))]), b"alice")
+        let Err(unknown) =
+            AuthQueryWorker::default().look_up(&place(&[&server(Acts::Answers(0))]), b"alice")
         else {
             panic!("nobody answers there")
         };

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use gate::Time;
 
-use super::slab::Key;
 use super::pool::PoolIndex;
 use super::server::State;
+use super::slab::Key;
 use super::state::Loop;
 
 /// Databases that only `*` names, and places that nobody has any more.
@@ -45,10 +45,10 @@ impl Loop {
     /// Makes room for one pool more of the database in place `of`, if need be in place of another
     /// one that nobody uses. False if there is none.
     pub(super) fn has_room_for_pool(&mut self, of: usize) -> bool {
-        if self.pools.len() - self.unnamed.vacant_pools.len() < self.config.limits.pools {
+        if self.pools.len() - self.autodb.vacant_pools.len() < self.config.limits.pools {
             return true;
         }
-        let used = self.unnamed.used.iter().filter(|(at, _)| **at != of);
+        let used = self.autodb.used.iter().filter(|(at, _)| **at != of);
         let mut longest: Vec<(Time, usize)> = used.map(|(&at, &used)| (used, at)).collect();
         longest.sort_unstable();
         longest.into_iter().any(|(_, at)| self.is_unused(at) && self.close_database(at))
@@ -56,12 +56,12 @@ impl Loop {
 
     /// Closes databases that only `*` names and that nobody has used for long.
     pub(super) fn close_autodbs(&mut self) {
-        let Some(kept) = self.config.timeouts.unnamed else { return };
-        let all: Vec<usize> = self.unnamed.used.keys().copied().collect();
+        let Some(kept) = self.config.timeouts.autodb_idle else { return };
+        let all: Vec<usize> = self.autodb.used.keys().copied().collect();
         for at in all {
             if !self.is_unused(at) {
-                self.unnamed.is_used(at, self.now);
-            } else if self.now.since(self.unnamed.used[&at]) > kept {
+                self.autodb.is_used(at, self.now);
+            } else if self.now.since(self.autodb.used[&at]) > kept {
                 self.close_database(at);
             }
         }
@@ -97,14 +97,14 @@ impl Loop {
             self.pools_by_name.remove(&(at, user));
             self.admin.forget_pool(index);
             self.leave_quotas(&quotas);
-            self.unnamed.vacant_pools.push(index);
+            self.autodb.vacant_pools.push(index);
         }
         // No client can ask for a database without a name.
         let name = std::mem::take(&mut self.config.databases[at].name);
         self.databases.remove(&name);
         self.config.quotas.forget_one_of_the_rest(&name);
-        self.unnamed.used.remove(&at);
-        self.unnamed.vacant_databases.push(at);
+        self.autodb.used.remove(&at);
+        self.autodb.vacant_databases.push(at);
         true
     }
 }

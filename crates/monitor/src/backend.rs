@@ -7,15 +7,15 @@ use gate::Slot;
 use live::model::Work;
 use mio::net::{TcpStream, UnixStream};
 
-use super::negotiation::{self, Negotiating};
-use super::slab::{Key, Socket};
 use super::client;
 use super::config::{Address, Mode};
-use super::session_state::Session;
+use super::connection::{Connection, Filled, Stream};
+use super::negotiation::{self, Negotiating};
 use super::pool::PoolIndex;
 use super::server::{Begun, Greeting, LIMITS, Server, State};
+use super::session_state::Session;
+use super::slab::{Key, Socket};
 use super::state::Loop;
-use super::connection::{Filled, Stream, Connection};
 use pgsession::relay::Relay;
 use pgsession::sql::{Lost, Settings};
 use pgwire::SqlState;
@@ -336,7 +336,8 @@ impl Loop {
             Stream::Unix(_) => true,
         };
         let cleartext = if is_safe { Cleartext::Allowed } else { Cleartext::Refused };
-        let terms = Terms { cleartext, binding: negotiation::binding(connection), ..Terms::default() };
+        let terms =
+            Terms { cleartext, binding: negotiation::binding(connection), ..Terms::default() };
         let login = Login::new(&user, credential, terms, self.draw());
         self.hurries_no_more(key);
         let server = self.servers.get_mut(key).expect("it was there above");

@@ -6,10 +6,10 @@ use std::io;
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use super::slab::Key;
+use super::auth_query::Found;
 use super::auth_query_connection::Place;
 use super::auth_query_workers::AuthQueryWorkers;
-use super::auth_query::Found;
+use super::slab::Key;
 use pgwire::auth::{Login, LoginError, LoginStep};
 use pgwire::message::{Authentication, read};
 
@@ -59,7 +59,9 @@ impl Background {
     ///
     /// # Errors
     /// If the system has no thread left.
-    pub(super) fn start(back: impl Fn(Done) + Clone + Send + Sync + 'static) -> io::Result<Background> {
+    pub(super) fn start(
+        back: impl Fn(Done) + Clone + Send + Sync + 'static,
+    ) -> io::Result<Background> {
         let (hashes, work) = mpsc::channel::<Hash>();
         let tell = back.clone();
         thread::Builder::new().name("sekisho-hashes".into()).spawn(move || {
@@ -67,9 +69,10 @@ impl Background {
                 tell(Done::Hashed { server, step: hash(login, &asked) });
             }
         })?;
-        let auth_query_workers = AuthQueryWorkers::start(move |Wanted { database, user, .. }, found| {
-            back(Done::LookedUp { database, user, found });
-        })?;
+        let auth_query_workers =
+            AuthQueryWorkers::start(move |Wanted { database, user, .. }, found| {
+                back(Done::LookedUp { database, user, found });
+            })?;
         Ok(Background { hashes, auth_query_workers })
     }
 

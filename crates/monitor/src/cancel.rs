@@ -4,15 +4,15 @@
 
 use subtle::ConstantTimeEq;
 
-use super::negotiation::Negotiating;
-use super::slab::{Key, Socket};
 use super::backend::connect;
 use super::client;
+use super::connection::{Connection, Filled};
 use super::deadlines::Deadline;
-use super::server_tls::Session;
+use super::negotiation::Negotiating;
 use super::server;
+use super::server_tls::Session;
+use super::slab::{Key, Socket};
 use super::state::Loop;
-use super::connection::{Filled, Connection};
 use pgwire::SqlState;
 use pgwire::message::{Report, Severity};
 use pgwire::startup::write_cancel;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use gate::{Access, Job, JobId};
 
-use super::slab::Key;
 use super::config::{Database, Mode};
+use super::first_messages::{self, Bind, Peeked};
 use super::frontend::Hearing;
 use super::pool::{Pool, Says};
-use super::first_messages::{self, Bind, Peeked};
+use super::slab::Key;
 use super::state::Loop;
 use pgsession::sql::tokens::LexerMode;
 use pgsession::sql::{self, Class, Format, KeyError, KeyRules, Settings, Subject};
@@ -88,11 +88,13 @@ impl Loop {
         if says == Says::Nothing {
             return Peeked::Here(());
         }
-        let text = match first_messages::text(frames, readable, &client.statements, &pool.statement_cache) {
-            Peeked::Here(text) => text,
-            Peeked::More { .. } if says == Says::Key && !rules.look_at_texts() => b"",
-            Peeked::More { needs } => return Peeked::More { needs },
-        };
+        let text =
+            match first_messages::text(frames, readable, &client.statements, &pool.statement_cache)
+            {
+                Peeked::Here(text) => text,
+                Peeked::More { .. } if says == Says::Key && !rules.look_at_texts() => b"",
+                Peeked::More { needs } => return Peeked::More { needs },
+            };
         if says != Says::Key {
             return Peeked::Here(());
         }
@@ -119,13 +121,18 @@ impl Loop {
         let pool = &self.pools[client.pool];
         let lexer_mode = client.settings.lexer_mode();
         let (frames, readable) = (&client.frames, client.connection.read());
-        let text = first_messages::text(frames, readable, &client.statements, &pool.statement_cache);
+        let text =
+            first_messages::text(frames, readable, &client.statements, &pool.statement_cache);
         let key = match text {
             // Who has just come in has asked nothing yet.
             _ if database.keys.is_empty() || readable.is_empty() => Ok(None),
             Peeked::More { .. } if database.keys.look_at_texts() => Err(KeyError::Text),
-            Peeked::More { .. } => key_of(&database.keys, b"", lexer_mode, first_messages::bind(frames, readable)),
-            Peeked::Here(text) => key_of(&database.keys, text, lexer_mode, first_messages::bind(frames, readable)),
+            Peeked::More { .. } => {
+                key_of(&database.keys, b"", lexer_mode, first_messages::bind(frames, readable))
+            }
+            Peeked::Here(text) => {
+                key_of(&database.keys, text, lexer_mode, first_messages::bind(frames, readable))
+            }
         };
         let Peeked::Here(text) = text else {
             // The primary takes all there is.
@@ -154,7 +161,8 @@ impl Loop {
         {
             return *class;
         }
-        let Pool { user, database, statement_cache, classification_cache, .. } = &mut self.pools[client.pool];
+        let Pool { user, database, statement_cache, classification_cache, .. } =
+            &mut self.pools[client.pool];
         let database = self.config.databases[*database].name.as_bytes();
         let read = |text: &[u8]| {
             classes.class(&Subject {
@@ -170,7 +178,12 @@ impl Loop {
             return read(b"");
         }
         let readable = client.connection.read();
-        let text = match first_messages::text(&client.frames, readable, &client.statements, statement_cache) {
+        let text = match first_messages::text(
+            &client.frames,
+            readable,
+            &client.statements,
+            statement_cache,
+        ) {
             Peeked::Here(text) => text,
             Peeked::More { .. } => b"",
         };

@@ -119,13 +119,18 @@ mod tests {
         }
         assert_eq!(class(&one, b"select 1 /* a */"), 2, "the first time, and to be remembered");
         assert_eq!(class(&other, b"select 1 /* a */"), 3, "of another program it is another");
-        let (auth_query_worker, waiting): (Arc<[u8]>, Arc<[u8]>) = (b"clerk"[..].into(), b"guest"[..].into());
+        let (auth_query_worker, waiting): (Arc<[u8]>, Arc<[u8]>) =
+            (b"clerk"[..].into(), b"guest"[..].into());
         let of = |classification_cache: &mut ClassificationCache, user: &Arc<[u8]>| {
             let read = || Class { class: user.len() as u32 + u32::from(user[0]), priority: 0 };
             classification_cache.class((&other, Some(user)), b"select 2", read).class
         };
         for _ in 0..3 {
-            assert_ne!(of(&mut classification_cache, &auth_query_worker), of(&mut classification_cache, &waiting), "each its own");
+            assert_ne!(
+                of(&mut classification_cache, &auth_query_worker),
+                of(&mut classification_cache, &waiting),
+                "each its own"
+            );
         }
         let mut class = |settings: &Arc<Settings>, text: &[u8]| {
             let read = || {
@@ -142,6 +147,9 @@ mod tests {
         assert_eq!(class(&one, &[b'x'; TEXT_MAX + 1]), before + 1, "it is not remembered");
         assert_eq!(classification_cache.places.len(), PLACES);
         let is_read = |place: &&Place| matches!(place, Place::Read { .. });
-        assert!(classification_cache.places.iter().filter(is_read).count() <= 2, "values never come again");
+        assert!(
+            classification_cache.places.iter().filter(is_read).count() <= 2,
+            "values never come again"
+        );
     }
 }

@@ -5,16 +5,16 @@ use std::sync::{Arc, LazyLock};
 
 use gate::{Access, JobId, Time};
 
-use super::slab::Key;
 use super::client_tls::ClientEncryption;
 use super::config::ClientTimeouts;
+use super::connection::Connection;
 use super::deadlines::Deadline;
 use super::listen::Peer;
 use super::pool::PoolIndex;
-use super::connection::Connection;
-use pgsession::unlinked::Unlinked;
+use super::slab::Key;
 use pgsession::sql::{Class, Settings, SettingsBounds, Side};
 use pgsession::statements;
+use pgsession::unlinked::Unlinked;
 use pgwire::SqlState;
 use pgwire::auth::{Check, Method};
 use pgwire::frame::{Frames, Frontend, Limits};
@@ -116,7 +116,7 @@ pub(super) struct Client {
     /// The code of the error that has ended its session.
     pub(super) ended_with: Option<SqlState>,
     /// Its time limits.
-    pub(super) client_timeouts: Arc<ClientTimeouts>,
+    pub(super) timeouts: Arc<ClientTimeouts>,
     /// When the job arrived of which it was told that it waits.
     pub(super) told: Time,
     /// By which it may have its query cancelled.
@@ -160,7 +160,7 @@ impl Client {
             user: None,
             entered: Time::ZERO,
             ended_with: None,
-            client_timeouts: Arc::default(),
+            timeouts: Arc::default(),
             told: Time::ZERO,
             process: 0,
             secret: [0; SECRET_BYTES],

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::slab::Key;
 use super::client::{self, Client};
-use super::config::{Config, ClientTimeouts};
+use super::config::{ClientTimeouts, Config};
 use super::server::{Server, State};
+use super::slab::Key;
 use super::state::Loop;
 use pgsession::pipeline::{Kept, Turn};
 use pgwire::SqlState;
@@ -89,7 +89,7 @@ impl Loop {
         if self.client_timeouts.served {
             let late = |(key, server): (Key, &Server)| {
                 let client = server.client?;
-                let client_timeouts = &self.clients.get(client)?.client_timeouts;
+                let client_timeouts = &self.clients.get(client)?.timeouts;
                 self.is_late(server, client_timeouts).map(|late| (key, client, late))
             };
             let all: Vec<(Key, Key, Late)> = self.servers.iter().filter_map(late).collect();
@@ -101,7 +101,7 @@ impl Loop {
         if self.client_timeouts.idle {
             let is_old = |client: &Client| {
                 matches!(client.state, client::State::Idle)
-                    && is_over(client.client_timeouts.client_idle, self.now.since(client.since))
+                    && is_over(client.timeouts.client_idle, self.now.since(client.since))
             };
             let clients = self.clients.iter().filter(|(_, client)| is_old(client));
             let old: Vec<Key> = clients.map(|(key, _)| key).collect();
@@ -129,7 +129,8 @@ impl Loop {
             return Some(Late::Transaction);
         }
         let silent = self.now.since(server.active);
-        let is_idle = turn == Turn::Client && is_open && is_over(client_timeouts.idle_transaction, silent);
+        let is_idle =
+            turn == Turn::Client && is_open && is_over(client_timeouts.idle_transaction, silent);
         is_idle.then_some(Late::IdleTransaction)
     }
 

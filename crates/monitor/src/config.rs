@@ -8,22 +8,25 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gate::{DisciplineSpec, Foresight, GateSpec, Queues, Reserve, RouterSpec, ServerSpec, Sight};
+use gate::{
+    DisciplineSpec, EarlyRejection, GateSpec, LoadInformation, Queues, Reserve, RouterSpec,
+    ServerSpec,
+};
 use live::Auto;
 use rustls::pki_types::ServerName;
 use thiserror::Error;
 
+use super::admin::Admin;
+use super::auth_query::Lookup;
 use super::classes::Classes;
 use super::client_tls::ClientTls;
-use super::server_tls::{Encryption, EncryptionError};
 use super::health::Health;
+use super::janitor::{Check, Maintenance, Unreachable};
 use super::kept::KeptNotice;
 use super::log::Logged;
-use super::auth_query::Lookup;
-use super::admin::Admin;
 use super::quotas::Quotas;
+use super::server_tls::{Encryption, EncryptionError};
 use super::takeover::TakeoverError;
-use super::janitor::{Check, Unreachable, Maintenance};
 use pgsession::sql::{Choices, KeyRules};
 use pgwire::auth::{Credential, Method};
 use pgwire::frame;
@@ -293,12 +296,12 @@ impl Database {
                 servers: vec![ServerSpec { slots }; servers.len()],
                 queues: Queues::Shared,
                 router: RouterSpec::RoundRobin,
-                sight: Sight::Fresh,
+                load_information: LoadInformation::Fresh,
                 discipline: DisciplineSpec::Fifo,
                 room: Some(ROOM),
                 wait_max: Some(Duration::from_secs(120)),
                 unreachable_max: None,
-                foresight: Some(Foresight::default()),
+                early_rejection: Some(EarlyRejection::default()),
                 reserve: None,
                 roles: Vec::new(),
                 seed: 0,

@@ -6,8 +6,8 @@ use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
-use super::slab::Socket;
 use super::config::{Keepalive, Tcp};
+use super::slab::Socket;
 use super::write_half::WriteHalf;
 use mio::net::{TcpStream, UnixStream};
 use mio::unix::SourceFd;
@@ -468,7 +468,7 @@ impl Connection {
     }
 
     /// Lets the caller read once without the loop, if there may be something to read and nothing is
-    /// here. Nobody else reads it until it is told [what came](Wire::end_read).
+    /// here. Nobody else reads it until it is told [what came](Connection::end_read).
     pub(super) fn begin_read(&mut self, buffers: &mut Buffers) -> Option<Reading> {
         let may = self.readable && self.input.is_none() && !self.is_read && !self.ended;
         may.then(|| {
@@ -635,7 +635,12 @@ mod tests {
     }
 
     /// Reads what was sent and goes on sending, until all of it has come in its order.
-    fn all_comes(sent: &[u8], connection: &mut Connection, theirs: &mut impl Read, buffers: &mut Buffers) {
+    fn all_comes(
+        sent: &[u8],
+        connection: &mut Connection,
+        theirs: &mut impl Read,
+        buffers: &mut Buffers,
+    ) {
         assert!(connection.is_blocked(), "some of it waits");
         let mut came = vec![0; sent.len()];
         let mut at = 0;
@@ -710,7 +715,9 @@ mod tests {
         connection.watched(0, socket);
         connection.send(b"nobody is there", &mut buffers).unwrap();
         assert_eq!(let_go(&mut buffers), [Some(socket)]);
-        assert!(connection.flush(&mut buffers).is_err() && connection.send(b"x", &mut buffers).is_err());
+        assert!(
+            connection.flush(&mut buffers).is_err() && connection.send(b"x", &mut buffers).is_err()
+        );
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! the messages before one of these waits for what the client sends of itself.
 
 use pgsession::sql::Format;
-use pgsession::statements::{StatementCache, Client as Statements};
+use pgsession::statements::{Client as Statements, StatementCache};
 use pgwire::frame::{Frames, Frontend, HEAD, Piece};
 
 /// Further bytes that are waited for at once where it is not known how many are needed \[byte\].
@@ -193,7 +193,11 @@ mod tests {
         assert_eq!(text_of(&message(Frontend::Parse, b"name\0select $1\0\0\0")), here("select $1"));
         let closed = [message(Frontend::Close, b"Sname\0"), query].concat();
         assert_eq!(text_of(&closed), here("select 1"));
-        assert_eq!(text_of(&closed[..12]), Peeked::More { needs: 16 }, "and what is behind a Close");
+        assert_eq!(
+            text_of(&closed[..12]),
+            Peeked::More { needs: 16 },
+            "and what is behind a Close"
+        );
         let large = message(Frontend::Query, &[b'x'; 10_000]);
         assert_eq!(text_of(&large[..9000]), Peeked::More { needs: large.len() });
         for (tag, body) in [
@@ -236,7 +240,8 @@ mod tests {
             assert_eq!(parameter(bytes, 0), Peeked::Here(None));
         }
         for short in 0..all.len() {
-            let more = matches!(parameter(&all[..short], 1), Peeked::More { needs } if needs > short);
+            let more =
+                matches!(parameter(&all[..short], 1), Peeked::More { needs } if needs > short);
             assert!(more, "it is not all here: {short}");
         }
         for short in 2..each.len() - 3 {

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use gate::Slot;
 use rustls::ServerConnection;
 
-use super::slab::{Key, Socket};
 use super::client::{Client, Looking, SECRET_BYTES, State, Wanted};
 use super::config::{Admission, UnlistedUsers};
+use super::connection::{Connection, Filled, Stream};
 use super::listen::{Listener, Peer};
 use super::peer;
 use super::pool::{Pool, PoolIndex};
 use super::serving::ROUNDS;
+use super::slab::{Key, Socket};
 use super::state::{Loop, Phase};
-use super::connection::{Filled, Stream, Connection};
-use pgsession::unlinked::Next;
 use pgsession::statements;
+use pgsession::unlinked::Next;
 use pgwire::SqlState;
 use pgwire::auth::{Binding, Check, CheckError, Checked, Credential, Method, common_name};
 use pgwire::frame::{Frontend, HEAD, Limits, Piece};
@@ -88,7 +88,10 @@ impl Loop {
         let key = self.clients.next_key();
         let socket = Socket::Client(key);
         // A socket that was reset meanwhile, or that there is no memory for, is dropped.
-        let ready = connection.stream().set_prompt().and_then(|()| connection.stream().tune(&self.config.tcp));
+        let ready = connection
+            .stream()
+            .set_prompt()
+            .and_then(|()| connection.stream().tune(&self.config.tcp));
         if ready.and_then(|()| self.watchers.watch(&mut connection, socket)).is_err() {
             return;
         }
@@ -285,7 +288,9 @@ impl Loop {
         (client.transport, client.tls) = (Transport::Tls, shown);
         client.direct = handshake == Handshake::Direct;
         // What stands before TLS is one byte; a socket without room for that is of no use.
-        if client.connection.is_blocked() || client.connection.encrypt(tls, &mut self.buffers).is_err() {
+        if client.connection.is_blocked()
+            || client.connection.encrypt(tls, &mut self.buffers).is_err()
+        {
             self.close(key);
         }
     }
@@ -342,7 +347,8 @@ impl Loop {
             let options = options.iter().map(Vec::as_slice);
             write::negotiate_protocol_version(&mut out, wanted.version.granted(), options);
         }
-        if method == Method::Trust && self.config.unlisted_users == UnlistedUsers::Refused && !known {
+        if method == Method::Trust && self.config.unlisted_users == UnlistedUsers::Refused && !known
+        {
             let name = String::from_utf8_lossy(&wanted.user);
             let message = format!("role \"{name}\" does not exist");
             return self.refuse(key, SqlState::INVALID_AUTHORIZATION, &message);
@@ -465,7 +471,7 @@ impl Loop {
         let client = self.clients.get_mut(key).expect("its caller has it");
         self.logins.remove(&client.id);
         client.pool = pool;
-        client.patience = self.client_timeouts.of(&user);
+        client.timeouts = self.client_timeouts.of(&user);
         client.user = Some(user);
         client.entered = self.now;
         client.statements = statements::Client::new(settings.scope());

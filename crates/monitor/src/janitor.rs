@@ -6,12 +6,12 @@ use std::time::Duration;
 use gate::{Slot, Time};
 use live::model::Work;
 
-use super::slab::{Key, Socket};
 use super::client;
 use super::config::{Address, Database, Mode, Share};
 use super::log::Line;
 use super::pool::{Pool, PoolIndex};
 use super::server::{Begun, Server, State};
+use super::slab::{Key, Socket};
 use super::state::{Loop, Phase};
 use pgwire::SqlState;
 use pgwire::auth::Credential;

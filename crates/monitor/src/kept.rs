@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::slab::{Key, Socket};
 use super::log::Line;
 use super::pool::PoolIndex;
+use super::slab::{Key, Socket};
 use super::state::Loop;
 use pgsession::sql::Reasons;
 use pgwire::SqlState;

@@ -15,7 +15,7 @@
 //! Who gets no slot, or no server, is told so as an error of what it has asked, as if its first message
 //! had failed at a server; what it had sent with that has no effect, and its session goes on. In session
 //! mode a session begins at its server, and there is none: it ends. While a client is
-//! [at rest](pgsession::at_rest) the gate answers what needs no server.
+//! [at rest](pgsession::unlinked) the gate answers what needs no server.
 //!
 //! A job may have a class, by rules over users, databases, programs and texts: the gate's discipline
 //! and deadlines go by it. Whoever has a slot keeps it until nothing is owed any more: a transaction
@@ -96,71 +96,72 @@
 //! # Ok::<(), monitor::StartError>(())
 //! ```
 
-mod negotiation;
-mod slab;
-mod background;
-mod classification;
+mod admin;
+mod auth_query;
 mod auth_query_connection;
+mod auth_query_workers;
+mod autodb;
 mod backend;
+mod background;
 mod cancel;
 mod classes;
-mod auth_query_workers;
+mod classification;
+mod classification_cache;
 mod client;
+mod client_limits;
+mod client_timeouts;
 mod client_tls;
 mod config;
-mod client_limits;
+mod connection;
 mod deadlines;
-mod server_tls;
+mod first_messages;
 mod frontend;
 mod health;
+mod janitor;
 mod kept;
-mod session_state;
-mod write_half;
 mod listen;
 mod log;
-mod auth_query;
 mod modelling;
-mod pool_lookup;
-mod admin;
-mod client_timeouts;
+mod negotiation;
 mod peer;
 mod pool;
+mod pool_lookup;
+mod pool_rebuild;
 mod probing;
 mod quotas;
-mod classification_cache;
 mod refusing;
 mod reload;
-mod pool_rebuild;
 mod run;
-mod first_messages;
 mod server;
+mod server_tls;
 mod serving;
+mod session_state;
+mod slab;
 mod state;
 mod stats;
 mod takeover;
-mod autodb;
-mod janitor;
-mod connection;
 mod workers;
+mod write_half;
 
+pub use admin::Admin;
+pub use auth_query::{LOOKUP_QUERY, Lookup};
 pub use classes::{CLASSES_MAX, Classes, JobClass};
 pub use client_tls::ClientTls;
 pub use config::{
-    Address, Admission, Config, ConfigError, Database, Keepalive, Limits, Mode, ClientTimeouts, ROOM,
-    Reuse, Share, SocketFile, StartError, UnlistedUsers, Tcp, Timeouts, Tls, TlsError, UserTerms,
-};
-pub use server_tls::{
-    Authorities, Encryption, EncryptionError, Negotiation, ServerTls, TlsMode, TlsVersion,
+    Address, Admission, ClientTimeouts, Config, ConfigError, Database, Keepalive, Limits, Mode,
+    ROOM, Reuse, Share, SocketFile, StartError, Tcp, Timeouts, Tls, TlsError, UnlistedUsers,
+    UserTerms,
 };
 pub use health::Health;
+pub use janitor::{Check, Maintenance, Unreachable};
 pub use kept::KeptNotice;
 pub use live::{Auto, ClassStats, Controlled, Moved};
 pub use log::Logged;
-pub use auth_query::{LOOKUP_QUERY, Lookup};
-pub use admin::Admin;
 pub use quotas::Quotas;
 pub use reload::{ReloadError, Reloaded};
 pub use run::{ControlError, Handle, Monitor};
+pub use server_tls::{
+    Authorities, Encryption, EncryptionError, Negotiation, ServerTls, TlsMode, TlsVersion,
+};
 pub use stats::{Counters, Finished, Pin, PoolStats, QuotaStats, ServerStats, Stats};
 pub use takeover::TakeoverError;
-pub use janitor::{Check, Unreachable, Maintenance};

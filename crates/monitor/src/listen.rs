@@ -14,8 +14,8 @@ use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use super::config::{Address, Config, SocketFile, StartError};
-use super::takeover::{Given, Place};
 use super::connection::Stream;
+use super::takeover::{Given, Place};
 
 /// Successors that may wait at the door.
 const DOOR_BACKLOG: i32 = 8;

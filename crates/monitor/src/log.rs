@@ -11,9 +11,9 @@ use std::time::{Duration, SystemTime};
 
 use gate::Time;
 
-use super::slab::Key;
 use super::client::Client;
 use super::listen::Peer;
+use super::slab::Key;
 use super::state::Loop;
 use super::stats::PoolStats;
 use pgwire::SqlState;

@@ -5,8 +5,8 @@ use std::io;
 
 use rustls::{self, ClientConnection};
 
+use super::connection::{Buffers, Connection, Filled};
 use super::server_tls::{Handshake, Negotiation, Way};
-use super::connection::{Buffers, Filled, Connection};
 use pgwire::auth::Binding;
 use pgwire::startup::{ALPN, write_ssl_request};
 
@@ -152,7 +152,11 @@ impl Negotiating {
 }
 
 /// The connection is there: what is said first.
-fn begin(way: Way, connection: &mut Connection, buffers: &mut Buffers) -> Result<Step, Unapproachable> {
+fn begin(
+    way: Way,
+    connection: &mut Connection,
+    buffers: &mut Buffers,
+) -> Result<Step, Unapproachable> {
     let (handshake, otherwise) = match way {
         Way::Clear => return Ok(Step::Open),
         Way::Tls(handshake) if handshake.is_direct() => {
@@ -173,10 +177,14 @@ impl Handshake {
         self.negotiation == Negotiation::Direct
     }
 
-    fn begin(&self, connection: &mut Connection, buffers: &mut Buffers) -> Result<(), Unapproachable> {
-        let connection = ClientConnection::new(self.config.clone(), self.name.clone())
+    fn begin(
+        &self,
+        connection: &mut Connection,
+        buffers: &mut Buffers,
+    ) -> Result<(), Unapproachable> {
+        let tls = ClientConnection::new(self.config.clone(), self.name.clone())
             .map_err(Unapproachable::Handshake)?;
-        Ok(connection.encrypt(connection, buffers)?)
+        Ok(connection.encrypt(tls, buffers)?)
     }
 }
 

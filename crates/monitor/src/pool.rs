@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use gate::{GateSpec, KeyOf, Time};
 use live::{Auto, Driver, placed};
 
-use super::slab::Key;
 use super::classes::JobClass;
-use super::config::{Address, Config, Database, Mode, Reuse};
-use super::session_state::Known;
 use super::classification_cache::ClassificationCache;
-use super::stats::{Counters, PoolStats, ServerStats};
+use super::config::{Address, Config, Database, Mode, Reuse};
 use super::janitor::Janitor;
+use super::session_state::Known;
+use super::slab::Key;
+use super::stats::{Counters, PoolStats, ServerStats};
 use pgsession::relay::Ahead;
 use pgsession::statements::{Bounds, StatementCache};
 use pgwire::auth::{Credential, Keys};
@@ -135,7 +135,8 @@ impl Pool {
             behind: false,
             quotas: Vec::new(),
             clients_most: 0,
-            statement_cache: StatementCache::new(secret, bounds(config)).choosing(config.session_state.clone()),
+            statement_cache: StatementCache::new(secret, bounds(config))
+                .choosing(config.session_state.clone()),
             counters: Counters::default(),
             kept: 0,
             parameters: None,

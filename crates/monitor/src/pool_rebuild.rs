@@ -8,11 +8,11 @@
 use gate::{Access, GateSpec, JobId, Time};
 use live::{Anew, Driver};
 
-use super::slab::Key;
 use super::client::State as ClientState;
 use super::config::{Address, Config, Mode};
 use super::pool::PoolIndex;
 use super::server::State;
+use super::slab::Key;
 use super::state::Loop;
 
 /// The new numbers of classes, and the number of classes.
@@ -98,7 +98,7 @@ impl Loop {
                 room: gate.room,
                 wait_max: gate.wait_max,
                 unreachable_max: gate.unreachable_max,
-                foresight: gate.foresight,
+                early_rejection: gate.early_rejection,
                 ..pool.spec.clone()
             };
         }
@@ -293,7 +293,11 @@ impl Loop {
         let Some(client) = self.clients.get_mut(key) else { return };
         let (pool, since) = (client.pool, client.since);
         let waits_for_welcome = matches!(client.state, ClientState::WaitingForWelcome(_));
-        client.state = if waits_for_welcome { ClientState::WaitingForWelcome(None) } else { ClientState::Idle };
+        client.state = if waits_for_welcome {
+            ClientState::WaitingForWelcome(None)
+        } else {
+            ClientState::Idle
+        };
         client.access = Access::Write;
         let job = self.job_of(key);
         let own = self.config.classes.list()[job.class as usize].wait_max;

@@ -6,11 +6,11 @@
 
 use gate::{Role, Time};
 
-use super::slab::{Key, Socket};
 use super::config::{Config, Database};
 use super::health::{PROBE, Seen, Watch};
 use super::pool::PoolIndex;
 use super::server::{Server, State};
+use super::slab::{Key, Socket};
 use super::state::Loop;
 
 /// The probes of a database.

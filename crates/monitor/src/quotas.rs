@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use gate::{Reason, Slot};
 use live::{Chain, Permits};
 
-use super::slab::Key;
 use super::client;
 use super::config::{Config, Database};
 use super::pool::{Pool, PoolIndex};
 use super::server::{Server, State};
+use super::slab::Key;
 use super::state::Loop;
 use super::stats::QuotaStats;
 
@@ -302,7 +302,8 @@ impl Loop {
             self.tell(pool, |driver, now| driver.denied(now, slot, reason));
         }
         // A scout has asked for the guests: the first one hears of it, and the next one asks.
-        let waiting = self.pools[pool].waiting_for_welcome.front().copied().filter(|_| is_welcome_connection);
+        let waiting =
+            self.pools[pool].waiting_for_welcome.front().copied().filter(|_| is_welcome_connection);
         if let Some(client) = client.or(waiting) {
             self.turn_away(client, reason);
         }

@@ -4,9 +4,9 @@
 
 use gate::{Access, Reason};
 
-use super::slab::{Key, Socket};
 use super::client;
 use super::config::Mode;
+use super::slab::{Key, Socket};
 use super::state::Loop;
 use pgwire::SqlState;
 use pgwire::frame::HEAD;
@@ -19,7 +19,11 @@ impl Loop {
         let client = self.clients.get_mut(key).expect("who waits is there");
         // The gate knows nothing of the job any more.
         let waits_for_welcome = matches!(client.state, client::State::WaitingForWelcome(_));
-        client.state = if waits_for_welcome { client::State::WaitingForWelcome(None) } else { client::State::Idle };
+        client.state = if waits_for_welcome {
+            client::State::WaitingForWelcome(None)
+        } else {
+            client::State::Idle
+        };
         let at = client.pool;
         let pool = &mut self.pools[at];
         let (sqlstate, message, counter) = match reason {
@@ -119,7 +123,8 @@ impl Loop {
         let state = std::mem::replace(&mut client.state, client::State::Idle);
         (client.needs, client.since) = (0, self.now);
         let pool = client.pool;
-        let refused = client.unlinked.refuse(&mut client.frames, client.connection.read(), &mut words);
+        let refused =
+            client.unlinked.refuse(&mut client.frames, client.connection.read(), &mut words);
         let bytes = *refused.as_ref().unwrap_or(&0);
         client.connection.take(bytes, &mut self.buffers);
         let counters = &mut self.pools[pool].counters;

@@ -9,17 +9,17 @@ use gate::Gate;
 use mio::Waker;
 use thiserror::Error;
 
-use super::slab::Key;
+use super::admin::Awaited;
+use super::client_timeouts::ClientTimeoutsByUser;
 use super::client_tls::ClientEncryption;
 use super::config::{Config, Database, StartError};
 use super::log::Line;
-use super::admin::Awaited;
-use super::client_timeouts::ClientTimeoutsByUser;
 use super::pool::bounds;
-use super::quotas::Quotas;
 use super::pool_rebuild::Renumbering;
+use super::quotas::Quotas;
 use super::run::Command;
 use super::server::State;
+use super::slab::Key;
 use super::state::Loop;
 
 /// Reads the configuration anew.
@@ -370,7 +370,7 @@ impl Loop {
             if let Some(client) = self.clients.get_mut(key)
                 && let Some(user) = &client.user
             {
-                client.patience = self.client_timeouts.of(user);
+                client.timeouts = self.client_timeouts.of(user);
                 // Its class may be another by now.
                 client.class = None;
             }

@@ -16,17 +16,17 @@ use mio::net::UnixStream;
 use mio::{Events, Interest, Poll, Waker};
 use thiserror::Error;
 
-use super::slab::{Key, Socket};
+use super::admin::{AdminServer, Asked, Ending, Opened};
 use super::background::{Background, Done};
 use super::client;
 use super::client_tls::{ClientEncryption, ClientTls};
 use super::config::{Address, Config, StartError};
-use super::server_tls::EncryptionError;
 use super::listen::{Listener, door, listen};
 use super::log::Log;
 use super::modelling::Models;
-use super::admin::{Asked, AdminServer, Ending, Opened};
 use super::reload::{Fresh, ReloadError, Reloaded, Reloading};
+use super::server_tls::EncryptionError;
+use super::slab::{Key, Socket};
 use super::state::{Loop, Phase};
 use super::stats::{Finished, Stats};
 use super::takeover::{Given, Predecessor, Takeover};
@@ -232,7 +232,9 @@ impl Monitor {
         let (sender, commands) = mpsc::channel();
         let http = config.admin.http.and_then(|address| given.http(address));
         let admin_server = Monitor::admin_server(&config, http)?;
-        if let Some(socket) = admin_server.as_ref().and_then(|admin_server| admin_server.socket().transpose()) {
+        if let Some(socket) =
+            admin_server.as_ref().and_then(|admin_server| admin_server.socket().transpose())
+        {
             let named = config.admin.http.map(|address| address.to_string()).unwrap_or_default();
             takeover.http = Some((named, socket.map_err(StartError::Loop)?));
         }
@@ -266,14 +268,18 @@ impl Monitor {
     }
 
     /// A admin server for whoever operates it, if there is anybody.
-    fn admin_server(config: &Config, given: Option<OwnedFd>) -> Result<Option<AdminServer>, StartError> {
+    fn admin_server(
+        config: &Config,
+        given: Option<OwnedFd>,
+    ) -> Result<Option<AdminServer>, StartError> {
         if !config.admin.is_used() {
             return Ok(None);
         }
-        let admin_server = AdminServer::bind(config.admin.http, given).map_err(|source| match config.admin.http {
-            Some(address) => StartError::Listen { address: Address::Tcp(address), source },
-            None => StartError::Loop(source),
-        });
+        let admin_server =
+            AdminServer::bind(config.admin.http, given).map_err(|source| match config.admin.http {
+                Some(address) => StartError::Listen { address: Address::Tcp(address), source },
+                None => StartError::Loop(source),
+            });
         admin_server.map(Some)
     }
 

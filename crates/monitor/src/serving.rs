@@ -5,15 +5,15 @@ use std::time::Duration;
 use gate::Access;
 use live::model::Work;
 
-use super::slab::{Key, Socket};
 use super::client;
 use super::config::Mode;
-use super::session_state::Following;
-use super::server::State;
-use super::state::{Loop, Phase};
 use super::connection::Filled;
+use super::server::State;
+use super::session_state::Following;
+use super::slab::{Key, Socket};
+use super::state::{Loop, Phase};
 use pgsession::pipeline::{Abandoned, Kept, Turn};
-use pgsession::relay::{Copied, ClientStatements, News, Out as _, ServerFault, Stop};
+use pgsession::relay::{ClientStatements, Copied, News, Out as _, ServerFault, Stop};
 use pgwire::SqlState;
 use pgwire::message::{Severity, Status, write};
 
@@ -102,7 +102,8 @@ impl Loop {
                 // What the request was for is over, and it would hit what comes next.
                 return;
             }
-            let blocked = server.connection.as_ref().is_none_or(|connection| connection.is_blocked());
+            let blocked =
+                server.connection.as_ref().is_none_or(|connection| connection.is_blocked());
             if blocked || client.connection.is_blocked() {
                 return;
             }
@@ -137,9 +138,17 @@ impl Loop {
         let readable = client.connection.read();
         let mut out = Copied::new(readable, to_server);
         server.relay.set_ahead(pool.ahead(&self.config));
-        let mut client_statements = ClientStatements { client: &mut client.statements, statement_cache: &mut pool.statement_cache };
-        let taken =
-            server.relay.from_client(&mut client_statements, &mut client.frames, readable, &mut out, to_client);
+        let mut client_statements = ClientStatements {
+            client: &mut client.statements,
+            statement_cache: &mut pool.statement_cache,
+        };
+        let taken = server.relay.from_client(
+            &mut client_statements,
+            &mut client.frames,
+            readable,
+            &mut out,
+            to_client,
+        );
         let (bytes, fault) = match taken {
             Ok(taken) => (taken.bytes, Ok(taken.stop)),
             Err(fault) => (0, Err(fault)),
@@ -281,7 +290,8 @@ impl Loop {
         {
             gone = server.client;
         }
-        let broken = !to_server.is_empty() && connection.send(to_server, &mut self.buffers).is_err();
+        let broken =
+            !to_server.is_empty() && connection.send(to_server, &mut self.buffers).is_err();
         let whose = server.client.filter(|_| changed);
         self.follow(key, whose);
         self.count(key, &heard);

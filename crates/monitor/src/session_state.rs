@@ -8,17 +8,17 @@ use std::time::Duration;
 use gate::Time;
 use live::model::Work;
 
-use super::slab::{Key, Socket};
 use super::client;
 use super::config::Mode;
+use super::connection::Buffers;
 use super::pool::Pool;
 use super::server::{Begun, Server, State};
+use super::slab::{Key, Socket};
 use super::state::Loop;
 use super::stats::Pin;
-use super::connection::Buffers;
 use pgsession::pipeline::Kept;
 use pgsession::relay::Instead;
-use pgsession::sql::{Cleanup, Effect, Lost, Settings, SettingsBounds, Side, EffectKind};
+use pgsession::sql::{Cleanup, Effect, EffectKind, Lost, Settings, SettingsBounds, Side};
 use pgwire::SqlState;
 use pgwire::message::{Status, write};
 
@@ -253,7 +253,9 @@ impl Session {
         for effect in left {
             let place = |name: &[u8]| self.savepoints.iter().rposition(|one| one == name);
             match &effect.what {
-                EffectKind::Savepoint(_) if self.savepoints.len() >= SAVEPOINTS_MAX => self.deep = true,
+                EffectKind::Savepoint(_) if self.savepoints.len() >= SAVEPOINTS_MAX => {
+                    self.deep = true
+                }
                 EffectKind::Savepoint(name) => self.savepoints.push(name.clone()),
                 EffectKind::Release(name) => match place(name) {
                     Some(at) => self.savepoints.truncate(at),

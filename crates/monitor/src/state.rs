@@ -9,27 +9,27 @@ use gate::{Job, JobId, Time};
 use live::Driver;
 use ring::rand::{SecureRandom, SystemRandom};
 
-use super::slab::{Slab, Key, Socket};
+use super::admin::Operating;
+use super::auth_query::AuthQueries;
+use super::autodb::AutoDatabases;
 use super::background::Background;
 use super::cancel::Cancel;
 use super::client::{self, Client};
+use super::client_limits::ClientLimits;
+use super::client_timeouts::ClientTimeoutsByUser;
 use super::client_tls::ClientEncryption;
 use super::config::{Address, Config};
-use super::client_limits::ClientLimits;
+use super::connection::{Buffers, Writes};
 use super::deadlines::Deadlines;
 use super::log::{Figures, Log};
-use super::auth_query::AuthQueries;
-use super::admin::Operating;
-use super::timeout::ClientTimeoutsByUser;
 use super::pool::{Pool, PoolIndex};
 use super::probing::Probes;
 use super::quotas::QuotaChain;
 use super::reload::{Reads, Reloading};
 use super::server::Server;
+use super::slab::{Key, Slab, Socket};
 use super::stats::Stats;
 use super::takeover::Takeover;
-use super::autodb::AutoDatabases;
-use super::connection::{Buffers, Writes};
 use super::workers::Watchers;
 use pgwire::SqlState;
 use pgwire::message::{Report, Severity, write};
@@ -208,7 +208,9 @@ impl Loop {
         while let Some(pool) = self.decided.pop_front() {
             while let Some(verdict) = self.pools[pool].driver.next_decision() {
                 let waits = self.clients.get(verdict.owner).and_then(|client| match client.state {
-                    client::State::Waits(job) | client::State::WaitingForWelcome(Some(job)) => Some(job),
+                    client::State::Waits(job) | client::State::WaitingForWelcome(Some(job)) => {
+                        Some(job)
+                    }
                     _ => None,
                 });
                 // The driver takes a verdict back whose client reneges before it is carried out, so

@@ -177,9 +177,9 @@ pub struct Stats {
     /// Secrets of users that were looked up in a database.
     pub auth_queries: u64,
     /// Those that could not be.
-    pub lookups_failed: u64,
+    pub auth_queries_failed: u64,
     /// Why not, the last time; clients are not told.
-    pub lookup_fault: Option<String>,
+    pub auth_query_fault: Option<String>,
     /// Clients' connections now.
     pub clients: usize,
     /// Clients' connections so far.

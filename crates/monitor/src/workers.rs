@@ -19,14 +19,14 @@ use std::time::Duration;
 
 use mio::{Events, Poll, Registry, Waker};
 
-use super::slab::Socket;
 use super::client;
 use super::config::StartError;
-use super::write_half::WriteHalf;
+use super::connection::{Buffer, Connection, Reading};
 use super::run::{COMMANDS, Running};
 use super::server::{self, Server};
+use super::slab::Socket;
 use super::state::Loop;
-use super::connection::{Buffer, Reading, Connection};
+use super::write_half::WriteHalf;
 
 /// Events that one that is alone takes from the system at once.
 const EVENTS_ALONE: usize = 1024;
@@ -241,7 +241,9 @@ impl Loop {
             }
             // The buffers are taken aside while the connection is looked up.
             let mut buffers = std::mem::take(&mut self.buffers);
-            let reading = self.connection_of(socket).and_then(|connection| connection.begin_read(&mut buffers));
+            let reading = self
+                .connection_of(socket)
+                .and_then(|connection| connection.begin_read(&mut buffers));
             self.buffers = buffers;
             reads.extend(reading.map(|reading| (socket, reading)));
         }

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use mio::Token;
 use rustls::{self, Connection as TlsConnection};
 
-use super::slab::Socket;
 use super::connection::{BUFFER, Buffer, Buffers, Stream};
+use super::slab::Socket;
 
 /// The encryption of a socket.
 #[derive(Debug)]

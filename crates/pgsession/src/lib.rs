@@ -18,8 +18,8 @@
 //! - [`sql`]: what a text says: what it leaves in a session, its class, key and fingerprint; and the
 //!   settings that follow a client from server to server.
 
-pub mod unlinked;
 pub mod pipeline;
 pub mod relay;
 pub mod sql;
 pub mod statements;
+pub mod unlinked;

@@ -3,7 +3,7 @@
 //!
 //! At rest nothing is owed, no transaction is open and no COPY runs. Then PostgreSQL answers Sync with
 //! ReadyForQuery, does nothing for Flush, and ignores what is left of a COPY; none of it needs a server.
-//! All else does, and whoever does not get one is [refused](AtRest::refuse) as PostgreSQL refuses a
+//! All else does, and whoever does not get one is [refused](Unlinked::refuse) as PostgreSQL refuses a
 //! message that fails: a Query or FunctionCall with its ReadyForQuery at once, and of a segment nothing
 //! is heard any more until its Sync, Query and FunctionCall included.
 //!
@@ -140,7 +140,7 @@ impl Unlinked {
 
     /// Refuses the request with which the readable bytes begin: the client has been told, or will
     /// be before what this writes. Returns the number of bytes that are done with; the rest is
-    /// [heard](AtRest::hear).
+    /// [heard](Unlinked::hear).
     ///
     /// # Errors
     /// If no message can begin so.
@@ -300,6 +300,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "who is refused has asked for something")]
     fn who_has_asked_nothing_is_not_refused() {
-        let _ = Unlinked::default().refuse(&mut Frames::new(Limits::SESSION), b"Q", &mut Vec::new());
+        let _ =
+            Unlinked::default().refuse(&mut Frames::new(Limits::SESSION), b"Q", &mut Vec::new());
     }
 }

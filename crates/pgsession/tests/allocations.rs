@@ -6,8 +6,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-use pgsession::relay::{Copied, ClientStatements, News, Relay};
-use pgsession::statements::{Bounds, StatementCache, Client};
+use pgsession::relay::{ClientStatements, Copied, News, Relay};
+use pgsession::statements::{Bounds, Client, StatementCache};
 use pgwire::frame::{Backend, Frames, Frontend, Limits};
 use pgwire::message::{Status, write};
 
@@ -68,15 +68,28 @@ fn allocations(prepare: &[u8], asked: &[u8], said: &[u8], rounds: u32) -> u64 {
             }
             to_server.clear();
             to_client.clear();
-            let mut client_statements = ClientStatements { client: &mut client, statement_cache: &mut statement_cache };
+            let mut client_statements =
+                ClientStatements { client: &mut client, statement_cache: &mut statement_cache };
             let mut out = Copied::new(asked, &mut to_server);
-            let taken = relay.from_client(&mut client_statements, &mut frames, asked, &mut out, &mut to_client);
+            let taken = relay.from_client(
+                &mut client_statements,
+                &mut frames,
+                asked,
+                &mut out,
+                &mut to_client,
+            );
             assert_eq!(taken.map(|taken| taken.bytes), Ok(asked.len()));
             let mut out = Copied::new(said, &mut to_client);
             let client_statements = Some(&mut client);
             let news = |one: News<'_>| readies += u32::from(one == News::Ready(Status::Idle));
-            let taken =
-                relay.from_server(client_statements, &mut statement_cache, said, &mut out, &mut to_server, news);
+            let taken = relay.from_server(
+                client_statements,
+                &mut statement_cache,
+                said,
+                &mut out,
+                &mut to_server,
+                news,
+            );
             assert_eq!(taken.map(|taken| taken.bytes), Ok(said.len()));
             assert_eq!(relay.kept(), None);
         }

@@ -10,8 +10,8 @@
 use std::collections::BTreeSet;
 
 use advise::Approximation;
+use cli::Verdict;
 use serde::{Deserialize, Serialize};
-use terminal::Verdict;
 
 /// Verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

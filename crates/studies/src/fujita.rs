@@ -9,7 +9,7 @@ mod live;
 mod model;
 mod open;
 
-use terminal::Failure;
+use cli::Failure;
 
 use super::claim::{Live, Registry};
 use super::measuring::{Measuring, about};
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::claim::{Finding, verdict};
     use crate::present;
-    use terminal::Verdict;
+    use cli::Verdict;
 
     #[test]
     fn titles_and_values_of_the_list_fit_the_table() {

@@ -7,10 +7,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tpcc::{Config, LoadError, LoadPlan};
 
+use cli::text::sentence;
+use cli::{Failure, Session, progress};
 use indicatif::ProgressBar;
 use postgres::{Private, Settings, StartError};
-use terminal::text::sentence;
-use terminal::{Failure, Session, progress};
 
 /// Amount of measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,11 +7,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use ::tpcc::Host;
+use cli::Failure;
 use monitor::{Address, Admission, Config, Database, Finished, Handle, Monitor, StartError, Stats};
 use pgwire::auth::{Credential, Method};
 use pgwire::secrets::{MockKey, Users};
 use postgres::Private;
-use terminal::Failure;
 
 /// A TP monitor in a thread of this process, before one server. It ends with this value.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ mod tiers;
 mod tool;
 
 use advise::disk_model::{DiskModelError, Effort};
-use terminal::Failure;
+use cli::Failure;
 
 use super::claim::{Live, Registry};
 use super::measuring::{Extent, Measuring, about};
@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
     use crate::{claim, present};
-    use terminal::Verdict;
+    use cli::Verdict;
 
     /// Where the formulas beside the claims were approximate, nothing said so. Those of this study are exact
     /// (terminals before disks that serve exponential times have a product form), so that the other case

@@ -7,7 +7,7 @@ mod live;
 mod scanning;
 mod tasks;
 
-use terminal::Failure;
+use cli::Failure;
 
 use super::claim::{Live, Registry};
 use super::measuring::{Measuring, about};
@@ -89,7 +89,7 @@ fn reproduce_with(effort: &Effort, registry: &Registry, seed: u64) -> Result<Rep
 mod tests {
     use super::*;
     use crate::{claim, present};
-    use terminal::Verdict;
+    use cli::Verdict;
 
     /// Everything, at a tenth of the length. The seed is fixed, so this cannot fail by chance; the
     /// claims and tolerances are those of the full length.

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use advise::Approximation;
+use cli::text::{Table, paragraph};
+use cli::{Failure, Verdict};
 use report::{Cell, Column, Outcome, Report, Section, Table as PageTable};
 use serde_json::{Value, json};
-use terminal::text::{Table, paragraph};
-use terminal::{Failure, Verdict};
 
 use super::claim::{Claim, Finding, Judged, Registry};
 use crate::Reproduced;

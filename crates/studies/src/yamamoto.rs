@@ -5,7 +5,7 @@ mod cluster;
 mod figures;
 mod hits;
 
-use terminal::Failure;
+use cli::Failure;
 
 use super::claim::{Live, Registry};
 use crate::Reproduced;
@@ -36,7 +36,7 @@ pub fn reproduce(registry: &Registry, seed: u64) -> Result<Reproduced, Failure> 
 mod tests {
     use super::*;
     use crate::{claim, present};
-    use terminal::Verdict;
+    use cli::Verdict;
 
     #[test]
     fn every_claim_is_judged_as_expected() {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{ExplainOptions, LittleCheck, Pace, ToolRun};
 
-/// Where a run lies.
+/// Position of a run relative to the knee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
@@ -20,7 +20,7 @@ pub enum Side {
     Unknown,
 }
 
-/// How the knee was found.
+/// Source of the knee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KneeFrom {
@@ -39,13 +39,13 @@ pub enum KneeFrom {
 /// Past the knee or not.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Knee {
-    /// Where the run with the most load lies.
+    /// Position of the run with the most load.
     pub side: Side,
     /// The clients at which the asymptotes meet, N* = (D + Z) / D_max: lowest and highest.
     pub clients: Option<[f64; 2]>,
     /// The clients beyond which throughput falls, from the universal scalability law.
     pub peak: Option<f64>,
-    /// How it was found.
+    /// Its source.
     pub from: KneeFrom,
     /// Why, in sentences.
     pub why: Vec<String>,
@@ -228,6 +228,7 @@ fn scalability(points: &[Point]) -> Knee {
         return two(low, high);
     }
     let (alpha, beta) = (q / gamma_inverse, s / gamma_inverse);
+    // The derivative of X is 0 where 1 - alpha = beta N^2.
     let peak = (beta > 0.0 && alpha < 1.0).then(|| ((1.0 - alpha) / beta).sqrt().max(1.0));
     let ceiling = match peak {
         Some(n) => n / (p + q * n + s * n * (n - 1.0)),
@@ -282,6 +283,7 @@ fn quadratic(points: &[Point]) -> (f64, f64, f64) {
     let count = points.len() as f64;
     let bend = |n: f64| n * (n - 1.0);
     // What of the bend a straight line does not already tell.
+    // `straight` fits N/X: with this X it fits the bend, which is 0 for one client.
     let bent: Vec<Point> = points
         .iter()
         .map(|point| Point { n: point.n, x: point.n / bend(point.n).max(1e-300) })
@@ -300,7 +302,8 @@ fn quadratic(points: &[Point]) -> (f64, f64, f64) {
     (p - s * bp, q - s * bq, s)
 }
 
-/// Of scheduled and open loads: an answer for every request, or not.
+/// The knee of scheduled and open loads: the capacity is higher if every request had its answer,
+/// and is passed if requests piled up.
 fn by_schedule(runs: &[ToolRun], little: &[LittleCheck]) -> Knee {
     let from = KneeFrom::Offered;
     for (at, (run, check)) in runs.iter().zip(little).enumerate().rev() {

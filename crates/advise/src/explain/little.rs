@@ -5,13 +5,14 @@ use serde::Serialize;
 
 use super::{MeanFrom, Pace, ToolRun};
 
-/// How far X (R + Z) may be from N beside what rounding and the ends of the run explain: tools
-/// disagree with themselves about when a run begins by that much.
+/// Largest distance of X (R + Z) from N, as a share, beside the parts that rounding and the ends of
+/// the run explain: tools disagree with themselves by that much about the moment at which a run
+/// begins.
 const TOLERANCE: f64 = 0.02;
 /// More failures than this make the times those of failures.
 const FAILED_MAX: f64 = 0.01;
 
-/// Whether N = X (R + Z) closes.
+/// Verdict on N = X (R + Z).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Little {
@@ -30,13 +31,13 @@ pub enum Little {
 /// Little's law in one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LittleCheck {
-    /// Whether it closes.
+    /// The verdict.
     pub little: Little,
     /// N, if it is known.
     pub clients: Option<u32>,
     /// X (R + Z), if a mean is told.
     pub found: Option<f64>,
-    /// How far `found` may be from N, as a share of N.
+    /// Largest distance of `found` from N at which the law closes, as a share of N.
     pub tolerance: f64,
     /// The share of requests that failed.
     pub failed: f64,
@@ -53,7 +54,7 @@ impl LittleCheck {
         Some(self.found? / f64::from(self.clients?) - 1.0)
     }
 
-    /// Whether so many requests failed that the times are those of failures.
+    /// True if so many requests failed that the times are those of failures.
     pub fn is_failing(&self) -> bool {
         self.failed > FAILED_MAX
     }
@@ -136,7 +137,7 @@ fn outstanding(run: &ToolRun, check: &LittleCheck, found: f64) -> String {
     }
 }
 
-/// What makes X (R + Z) too small or too large, the likeliest first.
+/// Causes that make X (R + Z) too small or too large, the likeliest first.
 fn broken(run: &ToolRun, check: &LittleCheck, think: f64) -> Vec<String> {
     let (Some(clients), Some(found), Some(mean)) = (check.clients, check.found, run.response)
     else {

@@ -1,4 +1,4 @@
-//! What the next run should be: the load that tells most, and how long.
+//! The next run to make: the load that tells most, and the time that it takes.
 
 use serde::Serialize;
 

@@ -9,29 +9,29 @@ use super::draft::Draft;
 use super::{FitError, FitOptions};
 use crate::Scenario;
 
-/// A quantile of a class's responses: what a histogram tells of it, and what the fitted scenario gives.
+/// A quantile of a class's responses: by a histogram, and by the fitted scenario.
 #[derive(Clone, Debug)]
 pub struct QuantileWitness {
     /// The class.
     pub class: String,
-    /// Which quantile, 0 to 1.
+    /// The quantile, 0 to 1.
     pub quantile: f64,
-    /// How many windows were taken together.
+    /// Number of windows that were taken together.
     pub windows: usize,
-    /// How many processors were busy in these on average.
+    /// Mean number of processors that were busy in these.
     pub busy: f64,
-    /// How many responses the histogram counted in them.
+    /// Number of responses that the histogram counted in these.
     pub completed: f64,
     /// Two bounds of the histogram between which the quantile lies \[s\]; the upper one is infinite
     /// where it may lie beyond the last bound. Wide enough for the chance of so many responses, as if
     /// they were independent (95 %).
     pub measured: [f64; 2],
-    /// What the fitted scenario gives at the rates of these windows \[s\], simulated.
+    /// The quantile by the fitted scenario at the rates of these windows \[s\], simulated.
     pub fitted: Estimate,
 }
 
 impl QuantileWitness {
-    /// Whether the two intervals meet.
+    /// True if the two intervals meet.
     pub fn agrees(&self) -> bool {
         let Estimate { mean, half_width, .. } = self.fitted;
         mean + half_width >= self.measured[0] && mean - half_width <= self.measured[1]
@@ -40,7 +40,8 @@ impl QuantileWitness {
 
 /// The quantiles that are looked at.
 const QUANTILES: [f64; 3] = [0.5, 0.9, 0.99];
-/// With so many windows the quiet, the middling and the busy are looked at one by one.
+/// From this number of windows on, the quiet, the middling and the busy ones are looked at one by
+/// one.
 const WINDOWS_MIN: usize = 6;
 /// Counters of one program are not read in one instant: a sum may be ahead of its buckets by this share.
 const SKEW: f64 = 0.01;
@@ -54,7 +55,7 @@ pub(super) struct Buckets<'a> {
     pub(super) groups: &'a [Group],
 }
 
-/// How many responses of a group took at most as long as each bound, in some windows.
+/// Numbers of responses of a group, in some windows, that took at most as long as each bound.
 struct Counted {
     bounds: Vec<f64>,
     within: Vec<f64>,
@@ -75,6 +76,7 @@ impl Counted {
         let (n, spread) = (self.completed, 1.96 * (self.completed * q * (1.0 - q)).sqrt());
         let [low, _] = self.bucket((n * q - spread).floor().max(1.0));
         let last = (n * q + spread).ceil();
+        // No response has a rank beyond the last, so that nothing bounds the quantile from above.
         [low, if last > n { f64::INFINITY } else { self.bucket(last)[1] }]
     }
 
@@ -95,8 +97,8 @@ impl Counted {
 }
 
 impl Buckets<'_> {
-    /// What the members of a group counted together, by the bounds that all of them have; none where
-    /// a member has no histogram or was not seen.
+    /// Counts of all members of a group together, by the bounds that all of them have. None where a
+    /// member has no histogram or was not seen.
     fn counted(&self, windows: &[&Window], group: &Group) -> Option<Counted> {
         let of = |class: usize| &self.evidence.bounds[class];
         let mut bounds = of(group.members[0]).clone();
@@ -255,7 +257,8 @@ pub(super) fn witnesses(
     Ok(found)
 }
 
-/// What the buckets tell of a class, beside the simulated quantiles; so many windows, so busy.
+/// Witnesses of a class: the buckets beside the simulated quantiles, with the number of windows and
+/// their busy processors.
 fn beside(
     class: &str,
     counted: &Counted,

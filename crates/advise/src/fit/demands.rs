@@ -30,10 +30,10 @@ pub struct Window {
     pub within: Vec<Option<Vec<f64>>>,
 }
 
-/// What was seen of the use of one machine by several classes.
+/// Observations of the use of one machine by several classes.
 #[derive(Clone, Debug)]
 pub struct DemandEvidence {
-    /// Where it comes from.
+    /// Sources of the observations.
     pub sources: Vec<String>,
     /// The names of the classes.
     pub classes: Vec<String>,
@@ -44,7 +44,7 @@ pub struct DemandEvidence {
     pub windows: Vec<Window>,
 }
 
-/// How often the bootstrap draws.
+/// Number of draws of the bootstrap.
 const DRAWS: usize = 400;
 /// Beyond this inflation of variance (an interval 5.5 times as wide) classes are not told apart.
 const INFLATION_MAX: f64 = 30.0;
@@ -272,7 +272,7 @@ impl Told {
     }
 }
 
-/// By how much a bootstrap of n windows and p coefficients is too narrow.
+/// Ratio by which the regions of a bootstrap of n windows and p coefficients must be widened.
 fn small_sample(n: usize, p: usize) -> f64 {
     let (n, p) = (n as f64, p as f64);
     let normal = 1.96;
@@ -288,7 +288,7 @@ fn variation(values: &[f64]) -> f64 {
     if mean > 0.0 { square.sqrt() / mean } else { 0.0 }
 }
 
-/// From demands to a scenario.
+/// Builder of a scenario from demands.
 struct Scenic<'a> {
     evidence: &'a DemandEvidence,
     windows: &'a [&'a Window],
@@ -415,7 +415,8 @@ fn finish(draft: &mut Draft, elsewhere: crate::StationEntry) {
     );
 }
 
-/// By how much sharing stretches a demand: exact for one processor; for several, that of M/M/c.
+/// Ratio of the mean response under sharing to the demand: exact for one processor; for several,
+/// that of M/M/c.
 pub(super) fn stretch(cores: u32, load: f64) -> f64 {
     let lambda = load * f64::from(cores);
     solve::Mmc::new(lambda, 1.0, cores).map_or(1.0 / (1.0 - load), |queue| queue.response())

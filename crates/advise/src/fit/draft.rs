@@ -1,4 +1,4 @@
-//! What a fit to other sources than run records gives, and the entries of its scenario.
+//! Results of a fit to sources other than run records, and the entries of its scenario.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,17 @@ use crate::{
 pub struct SourceFit {
     /// The scenario, with the load that was seen.
     pub scenario: Scenario,
-    /// What was measured beside what the fitted model gives for it.
+    /// Measured numbers, each beside the one that the fitted model gives for it.
     pub rows: Vec<SourceRow>,
     /// Quantiles of response times that the fit did not use, beside those of the fitted scenario.
     pub witnesses: Vec<QuantileWitness>,
-    /// What the user should know, in sentences.
+    /// Notes for the user, in sentences.
     pub notes: Vec<String>,
 }
 
 impl SourceFit {
-    /// How far the model is off what it could be off: root mean square of ln(fitted / measured).
+    /// Root mean square of ln(fitted / measured), over the numbers by which the model could have
+    /// been off.
     pub fn misfit(&self) -> f64 {
         let compared = self.rows.iter().filter(|row| row.stand == RowStand::Compared);
         let squares: Vec<f64> =
@@ -35,19 +36,19 @@ impl SourceFit {
 /// A measured number beside the fitted one.
 #[derive(Clone, Debug)]
 pub struct SourceRow {
-    /// Of what.
+    /// Name of the number.
     pub name: String,
-    /// What was measured, in `unit`.
+    /// The measured number, in `unit`.
     pub measured: f64,
-    /// What the model gives.
+    /// The model's number, in the same unit.
     pub fitted: f64,
     /// `s` or `1/s`, or nothing for a share.
     pub unit: &'static str,
-    /// What their agreement is worth.
+    /// Worth of their agreement.
     pub stand: RowStand,
 }
 
-/// What the agreement of a measured number with the fitted one is worth.
+/// Worth of the agreement of a measured number with the fitted one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowStand {
     /// The model could have been off: their difference says how well it fits.
@@ -99,8 +100,9 @@ impl Draft {
             .insert(name.into(), Parameter { value, interval, confidence, unit: unit.into() });
     }
 
-    /// A number of clients, if its region ends near what was measured, up to `most` clients; else where
-    /// the region begins, as `NAME-least`, and that it is not known: an extrapolation has no end.
+    /// Adds a number of clients, if its region ends near what was measured, up to `most` clients.
+    /// Else it adds the beginning of the region, as `NAME-least`, and says that the number is not
+    /// known: an extrapolation has no end.
     pub(super) fn clients(
         &mut self,
         name: &str,

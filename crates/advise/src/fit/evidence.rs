@@ -1,4 +1,5 @@
-//! What two kinds of closed runs say together: the model's numbers, and how far noise moves them.
+//! Evidence of two kinds of closed runs together: the model's numbers, and the regions within which
+//! noise moves them.
 
 use measure::figures;
 use rand_distr::{Distribution, StandardNormal};
@@ -20,8 +21,8 @@ pub(super) struct Point {
     pub(super) slots: Option<f64>,
 }
 
-/// How far a straight line is trusted beyond the noise: weights never make a class more certain
-/// than this share of its mean.
+/// Error of a straight line beyond the noise: weights never make a class more certain than this
+/// share of its mean.
 pub(super) const LINE_ERROR: f64 = 0.02;
 
 /// A straight line through (bytes, mean response).
@@ -31,7 +32,8 @@ pub(super) struct Line {
     pub(super) variance: f64,
 }
 
-/// How much a mean response counts.
+/// Weight of a mean response: the inverse of the variance that its noise and the error of the line
+/// have together.
 pub(super) fn weight(class: &DocumentSeen, mean: f64) -> f64 {
     1.0 / (standard_error(&class.response).powi(2) + (LINE_ERROR * mean).powi(2))
 }
@@ -113,6 +115,8 @@ impl<'a> Evidence<'a> {
             alone.iter().map(|line| (line.slope, line.variance)).collect();
         if let Some(slots) = self.slots {
             for (run, line) in self.full.iter().zip(&stretched) {
+                // N clients hold at most N slots, and fewer holders than processors do not slow
+                // each other.
                 let stretch = (f64::from(slots.min(run.clients)) / cores).max(1.0);
                 let line = line.as_ref();
                 slopes.extend(line.map(|l| (l.slope / stretch, l.variance / (stretch * stretch))));
@@ -145,6 +149,7 @@ impl<'a> Evidence<'a> {
         let means = |run: &Observed, normal: &mut dyn FnMut() -> f64| -> Vec<f64> {
             let draw = |class: &DocumentSeen| {
                 let mean = class.response.mean;
+                // A time stays above 0, however far off chance draws it.
                 (mean + standard_error(&class.response) * normal()).max(mean * 0.01)
             };
             run.classes.iter().map(draw).collect()
@@ -190,7 +195,7 @@ impl Point {
     }
 }
 
-/// How often the bootstrap draws.
+/// Number of draws of the bootstrap.
 pub(super) const DRAWS: usize = 400;
 
 /// The interval that holds a share `confidence` of the draws, widened to hold the point.

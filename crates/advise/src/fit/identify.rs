@@ -57,6 +57,7 @@ pub(super) fn identify_slots(
     let Some((mean, [lower, upper])) = seen else {
         return Err(FitError::SlotsUnknown("all documents have one size".into()));
     };
+    // N clients hold at most N slots: near that number the fit sees the clients, not the slots.
     if upper >= 0.9 * f64::from(high.clients) {
         return Err(FitError::SlotsUnknown(format!(
             "at least {:.0}; no run has clearly more clients than that",

@@ -7,6 +7,7 @@ pub(super) fn non_negative(rows: &[Vec<f64>], right: &[f64]) -> Vec<f64> {
     let scale: Vec<f64> = (0..columns)
         .map(|c| rows.iter().map(|row| row[c] * row[c]).sum::<f64>().sqrt().max(1e-300))
         .collect();
+    // Columns of length 1: neither the thresholds nor the choice of the steepest depend on units.
     let gram = |a: usize, b: usize| {
         rows.iter().map(|row| row[a] * row[b]).sum::<f64>() / (scale[a] * scale[b])
     };
@@ -40,6 +41,7 @@ fn active_set(gram: &[Vec<f64>], moment: &[f64]) -> Vec<f64> {
         }
         passive[column] = true;
         while let Some(trial) = solve_of(gram, moment, &passive) {
+            // Only as far as the first coefficient reaches 0; beyond, it would be negative.
             let worst = (0..columns)
                 .filter(|&c| passive[c] && trial[c] <= 0.0)
                 .map(|c| (x[c] / (x[c] - trial[c]).max(1e-300), c))
@@ -157,6 +159,7 @@ pub(super) fn condition(correlations: &[Vec<f64>]) -> f64 {
     }
     let values = (0..n).map(|c| a[c][c].max(1e-18));
     let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(l, m), v| (l.min(v), m.max(v)));
+    // The eigenvalues of correlations are the squares of the columns' singular values.
     if n == 0 { 1.0 } else { (most / least).sqrt() }
 }
 
@@ -165,6 +168,7 @@ fn rotate(a: &mut [Vec<f64>], p: usize, q: usize) {
         return;
     }
     let theta = (a[q][q] - a[p][p]) / (2.0 * a[p][q]);
+    // The smaller root of t^2 + 2 theta t = 1: the rotation that turns least.
     let t = theta.signum() / (theta.abs() + (theta * theta + 1.0).sqrt());
     let t = if theta == 0.0 { 1.0 } else { t };
     let c = 1.0 / (t * t + 1.0).sqrt();

@@ -1,5 +1,5 @@
-//! From the requests of an access log: classes, Little's law over windows, and what the growth of
-//! the response with the load says about the demand.
+//! From the requests of an access log: classes, Little's law over windows, and demands from the
+//! growth of the response with the load.
 //!
 //! Under processor sharing, and in the mean under M/M/1, R_c = P_c + D_c / (1 - rho) with
 //! rho = sum_c lambda_c D_c (Kleinrock 1976, section 4.4): windows with different loads tell D_c as
@@ -21,13 +21,13 @@ use crate::StationName;
 pub struct LoggedRequest {
     /// When it was answered, since any moment \[s\].
     pub ended: f64,
-    /// How long it took \[s\].
+    /// Time that it took \[s\].
     pub seconds: f64,
     /// The index of its class.
     pub class: usize,
 }
 
-/// How often the bootstrap draws.
+/// Number of draws of the bootstrap.
 const DRAWS: usize = 200;
 /// A window should hold so many requests.
 const REQUESTS: f64 = 200.0;
@@ -228,6 +228,7 @@ fn slices(requests: &[LoggedRequest], classes: usize) -> Vec<Slice> {
     }
     let mut slices = Vec::new();
     let mut from = 0;
+    // A window ends with the first arrival after it; the rest at the end has none, and is left out.
     while from + each < arrivals.len() {
         let mut to = from + each;
         // Stamps of whole seconds may fall together.
@@ -258,6 +259,8 @@ fn solve(slices: &[&Slice], cores: u32, classes: usize) -> Model {
     let means: Vec<f64> = (0..classes).map(mean).collect();
     let scaled = |by: f64| means.iter().map(|mean| by * mean).collect::<Vec<f64>>();
     let mut best = (f64::INFINITY, scaled(0.0), Vec::new());
+    // First all demands together, as the same share of their means: the steps for one at a time,
+    // below, only find the bottom of the valley that they begin in.
     for step in 0..=60 {
         let demands = scaled(10f64.powf(-3.0 + f64::from(step) / 20.0));
         if let Some((error, feet)) = misfit(slices, cores, &demands, &means)

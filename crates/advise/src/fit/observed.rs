@@ -13,7 +13,7 @@ pub(super) struct Observed {
     pub(super) throughput: Estimate,
     /// All that was asked for, completed or not.
     pub(super) documents: Vec<DocumentEntry>,
-    /// Of the documents that were completed.
+    /// The documents that were completed.
     pub(super) classes: Vec<DocumentSeen>,
     /// By interval after the warm-up: its length \[s\], the bytes of the documents that were
     /// completed in it, and how many these were.
@@ -84,9 +84,9 @@ impl Observed {
         })
     }
 
-    /// What a request cost that run beside its bytes \[s\], with its standard error: the busy time of
-    /// all processors, less the work of the bytes, for each request. A huge document counts with its
-    /// work, so that whether one fell into the run or not changes nothing.
+    /// Time that a request cost that run beside its bytes \[s\], with its standard error: the busy
+    /// time of all processors, less the work of the bytes, for each request. A huge document counts
+    /// with its work, so that nothing depends on the chance that one fell into the run.
     pub(super) fn base(&self, per_byte: f64, cores: f64) -> (f64, f64) {
         let times = |[length, bytes, _]: &[f64; 3]| cores * length - per_byte * bytes;
         let times: Vec<f64> = self.intervals.iter().map(times).collect();

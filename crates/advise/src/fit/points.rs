@@ -21,7 +21,7 @@ use crate::{ClassEntry, DistEntry, StationName};
 /// A measured load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LoadPoint {
-    /// Where it stands in its source: the line, from 1.
+    /// Its line in the source, from 1.
     pub line: usize,
     /// Clients, or the mean number of requests under way; at least 1.
     pub clients: f64,
@@ -31,7 +31,7 @@ pub struct LoadPoint {
     pub response: Option<f64>,
 }
 
-/// How often the bootstrap draws.
+/// Number of draws of the bootstrap.
 const DRAWS: usize = 200;
 /// More clients than this make the exact solution slow.
 const CLIENTS_MAX: f64 = 5_000.0;
@@ -43,9 +43,9 @@ const NEAR_CEILING: f64 = 0.8;
 const PAUSE_LEAST: f64 = 1e-9;
 /// However well the points fit, no measurement is better than this share.
 const NOISE_LEAST: f64 = 1e-4;
-/// A misfit that is less by this or no more is the same: a delay towards 0 gets better without end.
+/// Gains in misfit up to this count as none: a delay towards 0 gets better without end.
 const BETTER: f64 = 1e-9;
-/// A demand whose region ends at so many times where it begins is not told from a delay.
+/// Ratio of the ends of a demand's region beyond which the demand is not told from a delay.
 const TOLD_APART: f64 = 10.0;
 /// A misfit of throughput beyond this is no noise.
 const MISFIT_MAX: f64 = 0.25;
@@ -130,8 +130,8 @@ pub fn fit_points(
     Ok(SourceFit { scenario, rows, witnesses: Vec::new(), notes })
 }
 
-/// The sum of demand and delay is told, and no more: the demand may be next to nothing. Returns the regions that
-/// the two can have.
+/// Says that the sum of demand and delay is told, and no more: the demand may be next to nothing.
+/// Returns the regions that the two can have.
 fn not_told_apart(
     draft: &mut Draft,
     model: Model,
@@ -218,19 +218,20 @@ struct Fitter<'a> {
 }
 
 impl Fitter<'_> {
-    /// Whether a measured response tells what the throughput hardly does: where clients mostly think.
+    /// True where clients mostly think: there a measured response tells what the throughput hardly
+    /// does.
     fn has_responses(&self) -> bool {
         self.think > 0.0
     }
 
-    /// What is fitted: the throughput of each point, then the responses that tell more.
+    /// Numbers to fit: the throughput of each point, then the responses that tell more.
     fn seen(&self) -> Vec<f64> {
         let responses = self.points.iter().filter_map(|point| point.response);
         let responses = responses.filter(|_| self.has_responses());
         self.points.iter().map(|point| point.throughput).chain(responses).collect()
     }
 
-    /// What the model gives for [`seen`](Fitter::seen).
+    /// The model's numbers, in the order of [`seen`](Fitter::seen).
     fn fitted(&self, model: Model) -> Vec<f64> {
         let mut all = self.throughputs(model);
         if self.has_responses() {

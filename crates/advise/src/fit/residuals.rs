@@ -67,7 +67,7 @@ pub(crate) fn with_quantum(scenario: &Scenario, quantum_s: Option<f64>) -> Scena
     changed
 }
 
-/// The mean relative error over the documents of a run, each counted as far as its own noise lets it.
+/// The mean relative error over the documents of a run; a document with more noise counts less.
 pub(super) fn misfit(
     scenario: &Scenario,
     run: &Observed,

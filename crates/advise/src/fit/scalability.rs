@@ -1,5 +1,5 @@
-//! The universal scalability law through points whose throughput falls: what a server loses to what is
-//! serial, and to what grows with every pair of clients (Gunther 2007, chapter 4).
+//! The universal scalability law through points whose throughput falls: the loss of a server to its
+//! serial part, and the loss that grows with every pair of clients (Gunther 2007, chapter 4).
 //!
 //! ```text
 //!   X(N) = gamma N / (1 + sigma (N - 1) + kappa N (N - 1))
@@ -17,7 +17,7 @@ use super::evidence::interval;
 use super::linear::non_negative;
 use super::points::LoadPoint;
 
-/// How often the bootstrap draws.
+/// Number of draws of the bootstrap.
 const DRAWS: usize = 400;
 
 /// Three numbers are fitted: with fewer loads there is no error to be seen.
@@ -57,6 +57,7 @@ impl Law {
         if self.kappa == 0.0 {
             return f64::INFINITY;
         }
+        // The derivative of X is 0 where 1 - sigma = kappa N^2.
         ((1.0 - self.sigma).max(0.0) / self.kappa).sqrt().max(1.0)
     }
 }
@@ -108,8 +109,8 @@ fn misfit(seen: &[(f64, f64)], law: Law) -> f64 {
     (square / (seen.len() as f64 - 3.0).max(1.0)).sqrt()
 }
 
-/// Laws that could as well be: throughputs drawn anew with the noise that is seen, wide enough for few
-/// points.
+/// Laws that are possible as well: throughputs are drawn anew with the noise that is seen, widened
+/// for few points.
 fn regions(seen: &[(f64, f64)], law: Law, seed: u64) -> Vec<Law> {
     let freedom = (seen.len() as f64 - 3.0).max(1.0);
     // Student's quantile over the normal one, to second order.

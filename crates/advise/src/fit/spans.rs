@@ -16,9 +16,9 @@ pub struct Span {
     pub id: String,
     /// The span that it is a part of; none for the root.
     pub parent: Option<String>,
-    /// Who did it.
+    /// The service that did it.
     pub service: String,
-    /// What was done.
+    /// The operation.
     pub operation: String,
     /// When it began \[ns\].
     pub start: u64,
@@ -26,10 +26,10 @@ pub struct Span {
     pub end: u64,
 }
 
-/// Traces of which a part is missing may be so many, as a share.
+/// The largest share of traces that may be broken: of which a part is missing.
 const BROKEN_MAX: f64 = 0.5;
 
-/// What a class of traces spends at an operation: sums over the traces, and of their squares.
+/// Time of a class of traces at an operation: sums over the traces, and of their squares.
 #[derive(Clone, Default)]
 struct Spent {
     visits: f64,
@@ -48,7 +48,7 @@ struct Class {
     at: BTreeMap<(String, String), Spent>,
 }
 
-/// What was found beside the classes.
+/// Findings beside the classes.
 #[derive(Default)]
 struct Flaws {
     /// Traces without exactly one root, or with parents that are missing.
@@ -152,6 +152,7 @@ fn follow(
     if reached.len() != trace.len() {
         return false;
     }
+    // Not before here: a broken trace must not lengthen the time that the rates are taken over.
     flaws.first = Some(flaws.first.map_or(root.start, |first| first.min(root.start)));
     flaws.last = flaws.last.max(root.end);
     let class = classes.entry(format!("{} {}", root.service, root.operation)).or_default();
@@ -172,6 +173,7 @@ fn follow(
             *calls.entry((span.service.clone(), part.service.clone())).or_default() += 1.0;
         }
     }
+    // A trace may come to an operation several times; its square is that of the sum.
     for (key, own) in own {
         let spent = class.at.entry(key).or_default();
         spent.own += own;
@@ -184,7 +186,7 @@ fn seconds(start: u64, end: u64) -> f64 {
     end.saturating_sub(start) as f64 / 1e9
 }
 
-/// How long a span is covered by its parts, those at the same time counted once \[s\].
+/// Time of a span that its parts cover, those at the same time counted once \[s\].
 fn covered(span: &Span, parts: &[&Span], flaws: &mut Flaws) -> f64 {
     let mut pieces: Vec<(u64, u64)> = Vec::new();
     for part in parts {
@@ -197,6 +199,7 @@ fn covered(span: &Span, parts: &[&Span], flaws: &mut Flaws) -> f64 {
         }
     }
     pieces.sort_unstable();
+    // By rising start, all before `reached` was counted already.
     let (mut sum, mut reached) = (0, span.start);
     for (start, end) in pieces {
         sum += end.saturating_sub(start.max(reached));

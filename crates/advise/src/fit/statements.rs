@@ -13,7 +13,7 @@ use crate::StationName;
 pub struct Statement {
     /// Its text, or its number.
     pub name: String,
-    /// How often it was executed.
+    /// Number of executions.
     pub calls: u64,
     /// Time from its begin to its end, all calls together \[s\].
     pub seconds: f64,
@@ -24,11 +24,11 @@ pub struct Statement {
 /// Statements, and what is known of the host.
 #[derive(Clone, Debug)]
 pub struct StatementEvidence {
-    /// Where they come from.
+    /// Sources of the statements.
     pub sources: Vec<String>,
     /// The statements.
     pub statements: Vec<Statement>,
-    /// How long they were counted \[s\].
+    /// Time for which they were counted \[s\].
     pub seconds: f64,
     /// Processor time that the host used in that time \[s\].
     pub busy: Option<f64>,
@@ -141,8 +141,8 @@ fn by_statement(
     }
 }
 
-/// The statement that tells transactions apart: as given, or the one that is executed most often
-/// among those that matter.
+/// The statement that tells transactions apart: as given, or the one that takes the most
+/// time of all.
 fn reference(evidence: &StatementEvidence) -> Result<&Statement, FitError> {
     let Some(text) = &evidence.once else {
         let longest = evidence.statements.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds));

@@ -1,4 +1,4 @@
-//! What no network of one class can exceed, whatever its gates, routers and distributions.
+//! Bounds that no network of one class can exceed, whatever its gates, routers and distributions.
 //!
 //! Below: X >= N / (N D + Z). While not all N think, somebody is served, so that the mean number of
 //! busy servers, X D, is at least the chance of that, 1 - P(all think) >= 1 - X Z / N by Markov's

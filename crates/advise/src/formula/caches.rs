@@ -1,4 +1,5 @@
-//! Caches by formula: how often each has what it is asked for, and the ways that jobs then go by chance.
+//! Caches by formula: the share of lookups that each of them hits, and the ways that jobs then go
+//! by chance.
 
 use serde::Serialize;
 use sim::{Cache, Keys, Network, Replacement, Step};
@@ -14,7 +15,7 @@ const KEYS_TOLD: usize = 100;
 /// to 5.3 % off, where one key of two is remembered, and closed ones 0.4 %.
 const ERROR_INDEPENDENT: f64 = 0.06;
 
-/// What a formula says of one cache.
+/// Answer of a formula for one cache.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CacheAnswer {
     /// The cache.
@@ -24,9 +25,9 @@ pub struct CacheAnswer {
     /// By key, from the first, up to a hundred: the probability that it is there when it is asked for;
     /// none where its order does not tell.
     pub hits: Vec<f64>,
-    /// How far the hit ratio may be trusted.
+    /// Trust that the hit ratio deserves.
     pub trust: Trust,
-    /// How far the probability of a key may be trusted.
+    /// Trust that the probability of a key deserves.
     pub trust_of_keys: Trust,
 }
 
@@ -83,7 +84,7 @@ pub(super) fn answer(
     Ok(found)
 }
 
-/// How often a cache hits; else why that is for the simulation to tell.
+/// Hit ratio of a cache; else the reason why only the simulation tells it.
 fn hits(cache: &Cache) -> Result<CacheAnswer, String> {
     let keys = cache.keys as usize;
     let replacement = match cache.replacement {

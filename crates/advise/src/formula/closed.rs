@@ -9,7 +9,7 @@ use super::bounds::ProductBounds;
 use super::nodes::{Kind, Node, Nodes};
 use super::{Effort, Found, NoFormula, Served, swing};
 
-/// What a formula finds of so many clients that think.
+/// Result of the formula for so many clients that think.
 ///
 /// # Errors
 /// If none fits.
@@ -97,9 +97,9 @@ fn undealt(
 const FITTED_SCV_MAX: f64 = 50.0;
 const FITTED_SLOTS_MAX: u32 = 34;
 
-/// The largest share of the response by which documents from a deck may be off, since the chain draws each
-/// anew and the deck never has two huge ones in a row: what they do is between the chain and exponential
-/// demands.
+/// The largest share of the response by which documents from a deck may put it off. The chain draws
+/// each document anew, and the deck never has two huge ones in a row: the truth lies between the
+/// chain and exponential demands.
 const DEALT_MAX: f64 = 0.30;
 
 /// A gate before processors that its holders share, clients that think, and a demand that is not
@@ -133,6 +133,7 @@ fn varied(
         .into());
     }
     let spread = law.demand.moments()?.variance().sqrt();
+    // Of the pause only the thinking varies here: delays beside it count as constant.
     swing::keep_in_step(pause, think.scv() * (think.mean() / pause).powi(2), spread)?;
     let is_exponential = matches!(think, Dist::Exponential { .. }) && pause == think.mean();
     let thinks = if is_exponential { Thinking::Exponential } else { Thinking::Otherwise };

@@ -41,9 +41,10 @@ struct Finite {
     delays: f64,
     /// Variance of all delays together \[s^2\]; none if it is not known.
     delays_variance: Option<f64>,
-    /// How many are served or hold a slot before anybody waits; none where nobody ever does.
+    /// Number of jobs that are served or hold a slot before anybody waits; none where nobody ever
+    /// does.
     starts: Option<u32>,
-    /// Whether jobs are served in the order in which they came, each with a server of its own.
+    /// True if jobs are served in the order in which they came, each with a server of its own.
     in_order: bool,
 }
 
@@ -82,7 +83,7 @@ impl Finite {
         Some(Finite { lambda: rate, delays, delays_variance, ..queue })
     }
 
-    /// Of those that are let in. Who has a slot but no server yet still waits.
+    /// The queue's numbers for those that are let in. Who has a slot but no server yet still waits.
     fn queue(&self, network: &Network, queue: &Mmck) -> QueueAnswer {
         let jobs = || (0_u32..).zip(queue.distribution());
         let beyond = |n: u32, starts: u32| f64::from(n.saturating_sub(starts));
@@ -177,6 +178,7 @@ fn bounded_station(of: &Station, station: usize, demand: &Demand) -> Option<Fini
     plain.is_plain().then_some(Finite {
         lambda: 0.0,
         demand: *mean,
+        // Room counts those in service, so that servers beyond it never work.
         servers: servers.min(room),
         capacity: room,
         station,

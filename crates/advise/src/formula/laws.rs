@@ -10,9 +10,9 @@ const STEP: f64 = 0.02;
 /// Standard deviations to either side that count.
 const WIDTH: f64 = 8.0;
 
-/// How far the shortest remaining first may be off because values stand for a distribution: the mean
-/// response, and that of a size, which steps where the distribution does not. The test below finds 6e-5 and
-/// 0.039.
+/// Largest relative errors of the shortest remaining first that come of values in place of a
+/// distribution: of the mean response, and of the response by size, which steps where the
+/// distribution does not. The test below finds 6e-5 and 0.039.
 pub(super) const STANDS_IN: (f64, f64) = (1e-4, 0.05);
 
 /// The largest utilisation at which that was tried; it grows by less than the inverse of what is idle.
@@ -24,9 +24,9 @@ pub(super) struct Law {
     pub(super) demand: solve::Demand,
     /// 0 for one with a name.
     pub(super) values: usize,
-    /// Whether it is made of exponential phases.
+    /// True if it is made of exponential phases.
     pub(super) is_phased: bool,
-    /// Whether its values stand for a distribution that has none.
+    /// True if its values stand for a distribution that has none.
     pub(super) stands_in: bool,
 }
 
@@ -94,6 +94,8 @@ fn of_size(size: &Dist, a: f64, b: f64) -> Option<Law> {
 /// The trapezoidal rule over the normal distribution of the logarithm is exact to many digits, for every
 /// moment up to the second, which the tail beyond 2 sigma carries.
 fn stand_in((mu, sigma): (f64, f64), a: f64, b: f64, step: f64) -> Vec<(f64, f64)> {
+    // The square of the value moves the peak of the normal weights up by 2 sigma; the list goes on
+    // by as much.
     let last = ((2.0 * WIDTH + 2.0 * sigma) / step) as u32;
     let value = |i: u32| {
         let z = f64::from(i) * step - WIDTH;
@@ -123,8 +125,9 @@ mod tests {
         }
     }
 
-    /// How far the shortest remaining first may be off, in the mean and by size, because values stand for
-    /// a distribution: beside finer ones, and beside the distribution itself where nothing is added.
+    /// Errors of the shortest remaining first, in the mean and by size, that come of values in
+    /// place of a distribution. The reference has finer values, or is the distribution itself where
+    /// nothing is added.
     #[test]
     fn srpt_of_a_stand_in_is_as_near_as_is_said() {
         let (mut mean_off, mut size_off, mut worst) = (0.0_f64, 0.0_f64, String::new());

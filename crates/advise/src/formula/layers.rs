@@ -15,7 +15,7 @@ use super::variation::{self, Place as Meeting, SCV_MAX};
 use super::{Bounds, ClassAnswer, FormulaAnswer, NoFormula, NodeAnswer, Trust, swing};
 use crate::scenario::mean_demand;
 
-/// What the answer of such a model is called.
+/// Name of such a model's answer.
 pub(super) const NAME: &str = "layered model";
 
 /// The largest relative error of throughput and response over the scenarios of the tests, where every
@@ -53,8 +53,9 @@ pub(super) fn answer(
     Ok(answer)
 }
 
-/// What a layered model would state of a scenario, whether or not another formula fits it better: the
-/// error, or why it is out of its range; none where it cannot say the scenario at all.
+/// Error that a layered model would state of a scenario, even where another formula fits it better;
+/// or the reason why the scenario is out of its range. None where the model cannot say the scenario
+/// at all.
 pub(super) fn stated(network: &Network) -> Option<Result<f64, String>> {
     // What varies too much is refused before there is a model.
     let mut model = match Model::of(network) {
@@ -112,8 +113,8 @@ struct Model<'a> {
     gates: Vec<Vec<usize>>,
     /// By station: the task that serves there, if anybody passes it.
     stations: Vec<Option<usize>>,
-    /// By station: the gates, and which of their servers, whose slots are held there; none for a job
-    /// that holds no slot.
+    /// By station: the gates whose slots are held there, each with the index of its server; none
+    /// for a job that holds no slot.
     holders: Vec<Vec<Option<(usize, usize)>>>,
     /// By gate that has one queue for several stations: the task that serves for all of them, without
     /// any queue, if anybody passes it.
@@ -125,11 +126,11 @@ struct Model<'a> {
     error: f64,
 }
 
-/// Where a step stands.
+/// Position of a step.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     class: &'a Class,
-    /// How often a job passes it, for each time that it passes the gate around.
+    /// Mean number of times that a job passes it, for each time that it passes the gate around.
     passes: f64,
     /// The gate around, and which of its servers, where each has a queue.
     around: Option<(usize, usize)>,
@@ -339,7 +340,7 @@ impl<'a> Model<'a> {
         Ok(())
     }
 
-    /// Whether demands that differ meet in a queue.
+    /// True if demands that differ meet in a queue.
     ///
     /// # Errors
     /// If they vary too much for the layered model.
@@ -596,7 +597,7 @@ fn gaps(name: &str, router: &RouterSpec, servers: f64) -> Result<f64, String> {
     }
 }
 
-/// Whether the layered model is meant at all: jobs wait for slots, or are of several kinds.
+/// True if the layered model is meant at all: jobs wait for slots, or are of several kinds.
 pub(super) fn fits(network: &Network) -> bool {
     let dealt = |class: &Class| {
         matches!(&class.sizes, Sizes::Documents(_, workload::Draw::Deck))

@@ -113,9 +113,9 @@ pub struct BestByFormula {
     pub response: f64,
     /// The number of slots at which most is served.
     pub peak: u32,
-    /// Up to how many slots was looked.
+    /// The largest number of slots that was looked at.
     pub most: u32,
-    /// How far the response may be trusted.
+    /// Trust that the response deserves.
     pub trust: Trust,
 }
 

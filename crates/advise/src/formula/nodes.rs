@@ -9,17 +9,17 @@ use workload::{Dist, Draw};
 use super::{Served, laws, plain};
 use crate::scenario::mean_demand;
 
-/// What a job meets on its way.
+/// All that a job meets on its way.
 pub(super) struct Nodes {
     pub(super) list: Vec<Node>,
-    /// What was left aside, in sentences.
+    /// Simplifications that were made, in sentences.
     pub(super) remarks: Vec<String>,
-    /// Whether there are gates, but nobody ever waits at any of them.
+    /// True if there are no gates at which anybody ever waits.
     pub(super) gates_ignored: bool,
-    /// Whether a fair share by quantum is treated as ideal sharing.
+    /// True if a fair share by quantum is treated as ideal sharing.
     pub(super) fair_share: bool,
-    /// Whether the work that jobs bring depends on documents that are dealt from a deck: then it is
-    /// spread more evenly over time than the formulas, which draw each job anew, know.
+    /// True if the work that jobs bring depends on documents that are dealt from a deck. Then it is
+    /// spread more evenly over time than the formulas know, which draw each job anew.
     pub(super) dealt: bool,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Node {
     /// that have one queue.
     pub(super) stations: Vec<usize>,
     pub(super) gate: Option<Front>,
-    /// How one of the stations is; all of them together where they have one queue.
+    /// Service of one of the stations; of all of them together where they have one queue.
     pub(super) kind: Kind,
     pub(super) dealing: Dealing,
     /// Mean number of visits of a job.
@@ -42,9 +42,9 @@ pub(super) struct Node {
     pub(super) base: f64,
     /// The part that does \[s/byte\].
     pub(super) per_byte: f64,
-    /// Whether every visit has the same exponential demand.
+    /// True if every visit has the same exponential demand.
     pub(super) is_exponential: bool,
-    /// Of the demand of the one visit; none where there are several.
+    /// Moments of the demand of the one visit; none where there are several.
     pub(super) moments: Option<Moments>,
     /// The whole distribution of that.
     pub(super) law: Option<laws::Law>,
@@ -58,13 +58,13 @@ pub(super) struct Node {
 pub(super) struct Front {
     pub(super) index: usize,
     pub(super) slots: u32,
-    /// Whether all waiting is at the gate, and none at the station behind it.
+    /// True if all waiting is at the gate, and none at the station behind it.
     pub(super) has_wait: bool,
-    /// Whether those who wait are served in the order in which they came.
+    /// True if those who wait are served in the order in which they came.
     pub(super) in_order: bool,
 }
 
-/// How the jobs of a node come to its stations.
+/// Rule by which the jobs of a node come to its stations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Dealing {
     /// All to one queue.
@@ -76,7 +76,7 @@ pub(super) enum Dealing {
 }
 
 impl Dealing {
-    /// How many queues there are.
+    /// Number of queues.
     pub(super) fn queues(self) -> f64 {
         match self {
             Dealing::None => 1.0,
@@ -85,7 +85,7 @@ impl Dealing {
     }
 }
 
-/// How a node serves.
+/// Service of a node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     Fifo {
@@ -127,7 +127,7 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// How many nodes have queues or sharing.
+    /// Number of nodes that have queues or sharing.
     pub(super) fn busy(&self) -> usize {
         self.list.iter().filter(|node| node.kind != Kind::Delay).count()
     }
@@ -397,6 +397,7 @@ impl Walk<'_> {
     /// A gate that only makes jobs wait, in an order that does not look at them.
     fn check_plain(&self, name: &str, spec: &GateSpec, slots: u32) -> Result<(), String> {
         let refuses = match (spec.room, self.population) {
+            // Those who hold a slot need no room.
             (Some(room), Some(population)) => room < u64::from(population.saturating_sub(slots)),
             (room, _) => room.is_some(),
         };
@@ -513,20 +514,20 @@ pub(super) fn check_pool(network: &Network, gate: &GateNode) -> Result<(), Strin
     Ok(())
 }
 
-/// Whether each of the servers does as much as any other over a long time: all have as many slots, and
-/// the router prefers none.
+/// True if each of the servers does as much as any other over a long time: all have as many slots,
+/// and the router prefers none.
 pub(super) fn is_even(spec: &GateSpec) -> bool {
     let alike = spec.servers.windows(2).all(|pair| pair[0].slots == pair[1].slots);
     alike && matches!(spec.router, RouterSpec::Random | RouterSpec::RoundRobin)
 }
 
-/// Whether sizes come from a deck that has different ones.
+/// True if sizes come from a deck that has different ones.
 fn is_dealt(sizes: &Sizes) -> bool {
     let Sizes::Documents(set, Draw::Deck) = sizes else { return false };
     set.documents().windows(2).any(|pair| pair[0].bytes != pair[1].bytes)
 }
 
-/// How a station serves behind a gate, or together with others behind its queue, and its speeds.
+/// Service of a station behind a gate, or together with others behind its queue, and its speeds.
 fn served(
     of: &sim::Station,
     is_pool: bool,
@@ -546,7 +547,7 @@ fn served(
     }
 }
 
-/// What a station is behind a gate: its slots are servers where each has a processor of its own.
+/// Service of a station behind a gate: its slots are servers where each has a processor of its own.
 fn behind(front: Option<Front>, kind: StationKind) -> (Kind, Option<Front>) {
     let shared = |front: Option<Front>, processors: u32| match front {
         None => Kind::Sharing { processors },

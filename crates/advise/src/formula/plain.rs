@@ -1,4 +1,4 @@
-//! What the formulas know nothing of, whatever the rest of the network is.
+//! Traits of a network that the formulas do not know, whatever the rest of it is.
 
 use sim::{Client, Load, Network, Order, Speed, Station, WhenFull};
 

@@ -12,7 +12,7 @@ use super::rows::{self, NodeAnswer};
 use super::{ClassAnswer, FormulaAnswer, NoFormula, plain};
 use crate::Scenario;
 
-/// How far service times of classes at a FIFO queue may differ, relatively, and count as one.
+/// Largest relative difference at which service times of classes at a FIFO queue count as one.
 const SAME: f64 = 1e-9;
 
 /// A scenario as a network of product form: gates that make nobody wait are left out, and a gate
@@ -132,7 +132,7 @@ impl<'a> Product<'a> {
         Ok(())
     }
 
-    /// What a station is in `solve`.
+    /// Kind of a station in `solve`.
     fn kind(
         &self,
         station: usize,

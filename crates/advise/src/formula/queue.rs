@@ -1,5 +1,5 @@
-//! What is told of one queue beside its response: who waits, how many are there, and how much the
-//! times vary, where the literature has them in closed form.
+//! Further numbers of one queue beside its response: who waits, how many are there, and how much
+//! the times vary, where the literature has them in closed form.
 
 use serde::Serialize;
 use solve::{Ekmc, Mg1Fifo, Mg1Ps, Mm1, Mmc};
@@ -55,7 +55,7 @@ pub(super) fn of(lambda: f64, nodes: &Nodes, at: usize, served: &Served) -> Queu
     }
 }
 
-/// What is known of a queue in closed form.
+/// Numbers of a queue that are known in closed form.
 #[derive(Default)]
 struct Known {
     wait_probability: Option<f64>,
@@ -64,7 +64,7 @@ struct Known {
 }
 
 impl Known {
-    /// With the rate of one queue.
+    /// The numbers at the rate of one queue.
     fn of(lambda: f64, node: &Node) -> Option<Known> {
         // Whether anybody waits depends on no order, and where all are served at once nobody does.
         let nobody =

@@ -24,16 +24,16 @@ pub(super) fn answer(network: &Network) -> Option<Result<FormulaAnswer, NoFormul
     Some(solve(network, at, &streams, preemption))
 }
 
-/// What one class asks.
+/// Demands of one class.
 pub(super) struct Stream {
     pub(super) lambda: f64,
-    /// How urgent; larger is first.
+    /// Its priority; larger is first.
     priority: u8,
-    /// Of its demand at the server; none if it never comes there.
+    /// Moments of its demand at the server; none if it never comes there.
     pub(super) demand: Option<Moments>,
     /// The whole distribution of that; none if it is not known.
     pub(super) law: Option<solve::Demand>,
-    /// Whether values stand for that.
+    /// True if values stand for that distribution.
     pub(super) stands_in: bool,
     /// Mean demand at delays \[s\].
     pub(super) delays: f64,
@@ -42,7 +42,8 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// What a class asks of a station, with nothing but delays beside it; none where it asks more.
+    /// Demands of a class on a station, with nothing but delays beside it; none where the class
+    /// asks for more than that.
     pub(super) fn of(network: &Network, class: &Class, at: usize) -> Option<Stream> {
         let Load::Open(Arrivals::Poisson { rate: lambda }) = class.load else { return None };
         // Documents from a deck do not come independently.
@@ -203,7 +204,8 @@ impl Ranked<'_> {
         self.ranks.iter().position(|rank| *rank == stream.priority)
     }
 
-    /// Of the wait of all that come to the server together \[s^2\]; none if it is not known.
+    /// Variance of the wait of all that come to the server together \[s^2\]; none if it is not
+    /// known.
     fn wait_variance(&self, streams: &[Stream]) -> Option<f64> {
         let thirds = self.thirds.as_deref()?;
         let mut sums = Sums::default();
@@ -215,7 +217,7 @@ impl Ranked<'_> {
         Some(sums.variance())
     }
 
-    /// Of the response of all together, delays included \[s^2\]; none if it is not known.
+    /// Variance of the response of all together, delays included \[s^2\]; none if it is not known.
     fn response_variance(&self, streams: &[Stream], classes: &[ClassAnswer]) -> Option<f64> {
         let thirds = self.thirds.as_deref()?;
         let mut sums = Sums::default();
@@ -232,7 +234,7 @@ impl Ranked<'_> {
     }
 }
 
-/// Of a mixture: sums of weights, and of the first two moments times them.
+/// Sums of a mixture: of the weights, and of the first two moments times them.
 #[derive(Default)]
 struct Sums {
     weight: f64,

@@ -60,6 +60,8 @@ fn solve(network: &Network, at: usize, streams: &[Stream]) -> Result<FormulaAnsw
         response_variance: None,
     };
     let stands_in = streams.iter().any(|of| of.stands_in);
+    // Beyond the largest utilisation that was tried, the error grows by less than the idle share
+    // shrinks.
     let beyond = (1.0 - laws::STOOD_IN_MAX) / (1.0 - server.utilisation());
     let stated = |error: f64| match server.exactness() {
         _ if stands_in => Exactness::Approximate {
@@ -140,9 +142,9 @@ fn given_size(
     Some(given)
 }
 
-/// How far a curve that is straight from one size to the next is off between them, and as far beyond the last
-/// one as this is of four times the size: what is found at four points of each stretch, and half as much more
-/// for what lies between these.
+/// Largest relative error of a curve that is straight from one size to the next: between the sizes,
+/// and beyond the last one up to four times that size. It is the worst that is found at four points
+/// of each stretch, and half as much again for the points between these.
 fn straightened(given: &GivenSize, of_size: impl Fn(f64) -> Option<f64>) -> Option<f64> {
     let sizes: Vec<f64> = given.curve.iter().map(|(bytes, _)| *bytes).collect();
     let (first, last) = (sizes.first()?, sizes.last()?);

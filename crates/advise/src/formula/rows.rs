@@ -1,4 +1,4 @@
-//! What a formula says of each gate and station: the table that people know from other tools.
+//! Answer of a formula for each gate and station: the table that people know from other tools.
 
 use serde::Serialize;
 use solve::VisitAnswer;
@@ -6,8 +6,9 @@ use solve::VisitAnswer;
 use super::nodes::{Node, Nodes, is_even};
 use super::{ClassAnswer, Served};
 
-/// What a formula says of one gate or station: a row of the table Station, Class, QLen, Util, RespT,
-/// ResidT, ArvR, Tput. Jobs that hold a slot of a gate are counted there, and at the station inside.
+/// Answer of a formula for one gate or station: a row of the table Station, Class, QLen, Util,
+/// RespT, ResidT, ArvR, Tput. Jobs that hold a slot of a gate are counted there, and at the station
+/// inside.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NodeAnswer {
     /// The gate or station; of a layered model, the task or processor.

@@ -1,5 +1,5 @@
-//! How far demands that are not exponential may swing the layered model's answer: what is not known of the
-//! waits inside, carried through every gate to the response.
+//! Range over which demands that are not exponential may swing the layered model's answer: the
+//! uncertainty of the waits inside, carried through every gate to the response.
 
 use std::cmp::Ordering;
 
@@ -7,24 +7,25 @@ use sim::{Load, Network};
 use solve::layered::{LayeredAnswer, Task, Threads};
 use solve::{ClosedNetwork, Mmc, Station};
 
-/// The largest shares by which the response may be longer and shorter, one over the other. On the grid the
-/// layered model is up to 27 % off within, and from 38 % too short and 70 % too long on beyond.
+/// The largest shares by which the response may be longer and shorter: the larger time over the
+/// smaller one, less 1. On the grid the layered model is up to 27 % off within these, and from 38 %
+/// too short and 70 % too long on beyond.
 const LONGER_MAX: f64 = 0.25;
 const SHORTER_MAX: f64 = 0.35;
 
 /// More customers, or slots, than that are as good as an open load.
 const CUSTOMERS_MAX: u32 = 5_000;
 
-/// How much longer than the model's the waits may be at a queue that is gone to with slots, by the squared
-/// coefficient of variation of what it serves. In a line of constant demands nobody waits but for the
-/// first: all keep the distance that they got there. Behind a large demand all slots wait, and nobody is let
-/// in meanwhile.
+/// Ratio of the waits to the model's that is possible at a queue that is gone to with slots, by the
+/// squared coefficient of variation of the demands that it serves. In a line of constant demands
+/// nobody waits but for the first: all keep the distance that they got there. Behind a large demand
+/// all slots wait, and nobody is let in meanwhile.
 pub(super) fn longer(scv: f64) -> f64 {
     if scv < 1.0 { scv } else { 1.0 + 0.5 * (scv - 1.0) }
 }
 
-/// The same where those inside share the processor: those that vary more are no worse there, whatever they
-/// are, but few that are alike take turns without meeting.
+/// The same where those inside share the processor. Demands that vary more are no worse there,
+/// whatever they are, but few that are alike take turns without meeting.
 pub(super) fn longer_shared(scv: f64, with_slots: bool) -> f64 {
     if with_slots { longer(scv.min(1.0)) } else { 1.0 }
 }
@@ -32,7 +33,7 @@ pub(super) fn longer_shared(scv: f64, with_slots: bool) -> f64 {
 /// Pauses that vary less than that (squared coefficient of variation) are as good as constant.
 const PAUSE_SCV_MIN: f64 = 0.5;
 
-/// How many times the standard deviation of their demand clients may pause for a constant time.
+/// Longest constant pause of clients that is in range, in standard deviations of their demand.
 const PAUSE_MAX: f64 = 30.0;
 
 /// Clients that pause for nearly a constant time, and ask for nearly as much each time, come back in the
@@ -82,7 +83,7 @@ fn variance(tasks: &[Task], task: &Task, entry: usize) -> f64 {
     phase.demand * phase.demand * phase.scv + called.sum::<f64>()
 }
 
-/// Whether customers hold threads while they wait for others.
+/// True if customers hold threads while they wait for others.
 pub(super) fn is_nested(tasks: &[Task]) -> bool {
     let is_finite = |task: usize| matches!(tasks[task].threads, Threads::Finite(_));
     let is_closed = tasks.iter().any(|task| matches!(task.threads, Threads::Reference { .. }));
@@ -90,15 +91,15 @@ pub(super) fn is_nested(tasks: &[Task]) -> bool {
     is_closed && (0..tasks.len()).any(|task| is_finite(task) && holds(task))
 }
 
-/// What a task calls, and what that calls.
+/// The tasks that a task calls, and those that these call.
 fn inside(tasks: &[Task], from: usize) -> Vec<usize> {
     let phases = tasks[from].entries.iter().flat_map(|entry| &entry.phases);
     let called = phases.flat_map(|phase| &phase.calls).map(|call| call.to.task);
     called.flat_map(|task| [vec![task], inside(tasks, task)].concat()).collect()
 }
 
-/// Whether no class's response swings too far, where the waits at each processor may be so many times the
-/// model's.
+/// Checks that no class's response swings too far, where the waits at each processor may be
+/// `longer` times the model's.
 ///
 /// # Errors
 /// If one does.
@@ -185,6 +186,7 @@ impl Swing<'_> {
         let pool = Pool { threads, x, customers: self.customers(task), pause: None };
         let pool = pool.pausing(wait + hold);
         let is_moved = (moved / hold - 1.0).abs() > 1e-12;
+        // The simple pool tells the change alone: the wait itself stays that of the layered model.
         let more = if is_moved { pool.wait(moved) - pool.wait(hold) } else { 0.0 };
         // Gaps that vary less than Poisson's leave the waits to what varies in the demands.
         // Clients come back with the gaps with which they went; what comes from outside does not.
@@ -193,20 +195,22 @@ impl Swing<'_> {
         (wait, (wait + more + turns * wait).max(0.0))
     }
 
-    /// Squared coefficient of variation of what a thread is held for, where that is one demand; else 1.
+    /// Squared coefficient of variation of the time for which a thread is held, where that is one
+    /// demand; else 1.
     fn scv(&self, task: usize) -> f64 {
         let entries = self.tasks[task].entries.iter();
         let scv = entries.map(|entry| match &*entry.phases[0].calls {
             [call] => self.tasks[call.to.task].entries[call.to.entry].phases[0].scv,
             _ => 1.0,
         });
+        // No comparison with NaN holds, so that the first is taken; after it, the farthest from 1.
         scv.fold(
             f64::NAN,
             |most, scv| if (scv - 1.0).abs() < (most - 1.0).abs() { most } else { scv },
         )
     }
 
-    /// How many may ask for a task at a time; none where that is not limited.
+    /// Largest number of customers that ask for a task at a time; none where that is not limited.
     fn customers(&self, task: usize) -> Option<u32> {
         if self.tasks[task].entries.iter().any(|entry| entry.open_rate > 0.0) {
             return None;
@@ -239,7 +243,8 @@ struct Pool {
 }
 
 impl Pool {
-    /// With customers that are here for so long \[s\].
+    /// The pool with customers that are here for so long \[s\], and elsewhere for the rest of their
+    /// cycle.
     fn pausing(self, time: f64) -> Pool {
         let few = self.customers.filter(|of| (*of).max(self.threads) <= CUSTOMERS_MAX);
         let pause = few.map(|customers| (f64::from(customers) / self.x - time).max(0.0));

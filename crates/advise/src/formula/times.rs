@@ -23,7 +23,7 @@ const WORK_MAX_QUICK: f64 = 5e7;
 pub struct Quantiles {
     /// Each q with the response time that this share of the requests does not exceed \[s\].
     pub list: Vec<(f64, f64)>,
-    /// How far they may be trusted.
+    /// Trust that they deserve.
     pub trust: Trust,
 }
 

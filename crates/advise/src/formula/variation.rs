@@ -1,5 +1,6 @@
-//! How much what a queue serves may vary, and how much an open load may ask of slots, before the layered
-//! model is out of its range: for scenarios, and for layered models that come from elsewhere.
+//! Limits of the layered model's range: the variation of the demands that a queue serves, and the
+//! part of the slots that an open load asks for. They hold for scenarios, and for layered models
+//! that come from elsewhere.
 
 use sim::{Load, Network, StationKind};
 use solve::layered::{Entry, LayeredAnswer, Phase, Processor, ProcessorDiscipline, Task, Threads};
@@ -10,7 +11,7 @@ use crate::Scenario;
 /// The largest squared coefficient of variation of a demand that was tried.
 pub(super) const SCV_MAX: f64 = 4.0;
 
-/// What is said of what is beyond it.
+/// Words for a variation beyond it.
 pub(super) const TOO_VARIED: &str = "varies more than the layered model was tried with";
 
 /// The error where an open load waits for slots that are held through queues; measured on the grid of
@@ -119,12 +120,12 @@ pub(super) struct Place {
     pub(super) station: usize,
     pub(super) task: usize,
     pub(super) slots: u64,
-    /// Whether jobs come, too, that hold no slot.
+    /// True if jobs come, too, that hold no slot.
     pub(super) is_free: bool,
 }
 
-/// Whether demands of several means or shapes meet in one queue, where the layered model is farther off
-/// than with exponential demand of one mean.
+/// True if demands of several means or shapes meet in one queue, where the layered model is farther
+/// off than with exponential demand of one mean.
 ///
 /// # Errors
 /// If what a queue serves varies more than the layered model was tried with, or may put it too far off.
@@ -179,7 +180,7 @@ pub(super) fn check(
     Ok(differs)
 }
 
-/// What a queue serves of one kind.
+/// Demands of one kind that a queue serves.
 struct Served {
     /// Visits [1/s].
     rate: f64,
@@ -195,8 +196,9 @@ impl Served {
         Served { rate, mean: phase.demand, scv: phase.scv }
     }
 
-    /// What a phase computes between its calls; the time there is not known.
+    /// Slices of a phase, the computations between its calls. Their lengths are not known.
     fn slices(phase: &Phase, rate: f64) -> Served {
+        // One slice before each call, and one after the last.
         let slices = 1.0 + phase.calls.iter().map(|call| call.mean).sum::<f64>();
         let mean = phase.demand / slices;
         Served { rate: rate * slices, mean, scv: phase.scv }
@@ -207,7 +209,7 @@ impl Served {
     }
 }
 
-/// Whether some are unlike others.
+/// True if some are unlike others.
 fn differ(served: &[Served]) -> bool {
     served.windows(2).any(|pair| !pair[0].is_like(&pair[1]))
 }

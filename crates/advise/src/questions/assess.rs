@@ -10,7 +10,7 @@ use super::{QuestionError, SATURATED, all_kept};
 use crate::formula::formula;
 use crate::{Approximation, FormulaAnswer, NoFormula, Right, Scenario, witnesses};
 
-/// What a simulation showed of a scenario.
+/// Observations of a scenario in a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Observed {
     /// Completions of all classes [1/s].
@@ -27,16 +27,16 @@ pub struct Observed {
     pub p99: Option<Estimate>,
     /// Share of the requests that were turned away.
     pub refused: Option<Estimate>,
-    /// How busy every gate and station was.
+    /// Utilisation of every gate and station.
     pub busy: Vec<Busy>,
 }
 
-/// How busy a gate or a station was.
+/// Utilisation of a gate or a station.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Busy {
     /// Its name.
     pub name: String,
-    /// Whether it is a gate or a station.
+    /// Its kind: a gate or a station.
     pub hardness: Hardness,
     /// Slots or servers.
     pub capacity: u32,
@@ -66,7 +66,7 @@ impl Observed {
     }
 }
 
-/// How busy every part of a network was, as a share of what it has.
+/// Utilisation of every part of a network, as a share of its slots or servers.
 pub(super) fn busy(network: &sim::Network, outcome: &sim::Outcome) -> Vec<Busy> {
     let share = |part: Part| match part {
         Part::Gate(at) => {
@@ -87,25 +87,26 @@ pub(super) fn busy(network: &sim::Network, outcome: &sim::Outcome) -> Vec<Busy> 
     Part::all(network).into_iter().filter_map(busy).collect()
 }
 
-/// What became of a scenario.
+/// Judgement of a scenario by simulation, and by formula where there is one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Assessment {
-    /// Whether everything that was asked for is kept.
+    /// Verdict on all that was asked for.
     pub kept: Right,
     /// Limit by limit; without an objective, none.
     pub limits: Vec<Judged>,
-    /// What was simulated; none where jobs pile up without end.
+    /// Simulated values; none where jobs pile up without end.
     pub simulated: Option<Observed>,
-    /// Where they do.
+    /// The place at which they do.
     pub grows: Option<String>,
-    /// What the formula says, if there is one that is not farther from the simulation than it states.
+    /// The formula's answer, if there is one that is not farther from the simulation than it
+    /// states.
     pub formula: Option<FormulaAnswer>,
-    /// Which formula, how exact it is, or why there is none.
+    /// Name of the formula and its exactness, or the reason why there is none.
     pub formula_note: String,
 }
 
 impl Assessment {
-    /// How far the formula's numbers may be off, its quantiles among them.
+    /// Error that the formula's numbers may have, its quantiles among them.
     pub fn approximation(&self) -> Approximation {
         let Some(answer) = &self.formula else { return Approximation::NONE };
         let quantiles = answer.quantiles.as_ref().map(|known| Approximation::from(&known.trust));
@@ -203,7 +204,7 @@ fn means(comparison: &Comparison, classes: usize) -> Vec<(Of, Quantity, Estimate
     std::iter::once(Of::All).chain(classes).flat_map(of).collect()
 }
 
-/// What becomes of a scenario whose jobs pile up without end at a place, though a formula may have an
+/// Judgement of a scenario whose jobs pile up without end at a place, though a formula may have an
 /// answer.
 fn growing(place: &str, asked: Result<FormulaAnswer, NoFormula>) -> Assessment {
     let (by_formula, formula_note) = match asked {
@@ -236,8 +237,8 @@ fn decided(kept: Right, slo: Option<&Slo>, judged: &[Judged]) -> bool {
     broken || kept != Right::CannotTell
 }
 
-/// Whether nothing is saturated and nobody is turned away. Where `claims` such answers are looked at, all
-/// hold together, for every gate and station.
+/// Verdict on the room that is left: yes if nothing is saturated and nobody is turned away. Where
+/// `claims` such answers are looked at, all hold together, for every gate and station.
 fn has_room(network: &sim::Network, comparison: &Comparison, claims: u32) -> Right {
     let outcome = &comparison.outcomes[0];
     let all = busy(network, outcome);
@@ -247,6 +248,7 @@ fn has_room(network: &sim::Network, comparison: &Comparison, claims: u32) -> Rig
         let t = |claims: f64| {
             measure::t_quantile(1.0 - (1.0 - confidence) / claims / 2.0, n as f64 - 1.0)
         };
+        // The interval is that of one claim; by Bonferroni all claims together need a wider one.
         let half = half_width * t(claims) / t(1.0);
         match (mean + half < SATURATED, mean - half >= SATURATED) {
             (true, _) => Right::Yes,

@@ -1,8 +1,9 @@
-//! Who saturates first as the load grows, and who next when that one is relieved.
+//! Order of saturation: the part that saturates first as the load grows, and the one that is next
+//! when that one is relieved.
 //!
-//! Hard stations could be put in order by the utilisation law alone. Gates cannot: for how long a slot
-//! is held depends on who waits inside of it, and so on the load. So the order comes from simulation;
-//! what the law says, as if nobody waited, stands beside it.
+//! Hard stations could be put in order by the utilisation law alone. Gates cannot: the time for
+//! which a slot is held depends on who waits inside of it, and so on the load. So the order comes
+//! from simulation; the law, which lets nobody wait, stands beside it.
 
 use measure::Estimate;
 use serde::Serialize;
@@ -21,27 +22,29 @@ pub struct Bottleneck {
     pub threshold: f64,
     /// The class that grows; none for all.
     pub class: Option<String>,
-    /// How busy everybody is under the scenario's own load; none where jobs pile up without end.
+    /// Utilisation of every gate and station under the scenario's own load; none where jobs pile up
+    /// without end.
     pub now: Option<Vec<Busy>>,
-    /// Who saturates first, then who does when that one is relieved, and so on.
+    /// The part that saturates first, then the one that does when that one is relieved, and so on.
     pub order: Vec<Saturation>,
 }
 
 /// Something that saturates.
 #[derive(Clone, Debug, Serialize)]
 pub struct Saturation {
-    /// What does; several where they do so together.
+    /// The part; several where they saturate together.
     pub parts: Vec<SaturatedPart>,
-    /// The load at which it does, as a factor of the scenario's.
+    /// The load at which it saturates, as a factor of the scenario's.
     pub factor: f64,
-    /// Surely not yet at the first, surely at the second.
+    /// Two factors of the load: at the first it is surely not saturated yet, at the second it
+    /// surely is.
     pub interval: [f64; 2],
     /// The loads that the factor means.
     pub loads: Vec<ClassLoad>,
     /// Completions of all classes there [1/s]; none where jobs pile up without end.
     #[serde(rename = "throughput_per_s")]
     pub throughput: Option<Estimate>,
-    /// How busy everybody is there.
+    /// Utilisation of every gate and station there.
     pub busy: Vec<Busy>,
 }
 
@@ -50,7 +53,7 @@ pub struct Saturation {
 pub struct SaturatedPart {
     /// Its name.
     pub name: String,
-    /// Whether it is a gate or a station.
+    /// Its kind: a gate or a station.
     pub hardness: Hardness,
     /// Slots or servers.
     pub capacity: u32,
@@ -59,12 +62,12 @@ pub struct SaturatedPart {
     pub law: Option<f64>,
 }
 
-/// How many are put in order.
+/// The most stages that are put in order.
 const STAGES_MAX: usize = 6;
-/// Who is so near to the threshold at the load at which the first reaches it, saturates together with
-/// it.
+/// Parts this near to the threshold, at the load at which the first reaches it, saturate together
+/// with it.
 const TOGETHER: f64 = 0.03;
-/// How near the load is looked for.
+/// Precision of the load that is looked for, as a share.
 const NEAR: f64 = 0.02;
 /// Requests of one simulation at the most: a share is precise long before a quantile is.
 const REQUESTS_MAX: u64 = 300_000;
@@ -96,6 +99,7 @@ pub fn bottleneck(
         let named =
             |part: &Part| saturation.parts.iter().any(|found| found.name == part.name(&network));
         climb.relieved.extend(Part::all(&network).into_iter().filter(named));
+        // With a part relieved it is another network: nothing that was seen holds any more.
         climb.tried.clear();
         order.push(saturation);
     }
@@ -110,14 +114,14 @@ struct Climb<'a> {
     tried: Vec<Look>,
 }
 
-/// What was seen at one load.
+/// Observations at one load.
 #[derive(Clone, Debug)]
 struct Look {
     factor: f64,
     /// None where jobs pile up without end.
     shares: Option<Vec<Busy>>,
     throughput: Option<Estimate>,
-    /// Where they do.
+    /// The place at which they do.
     grows: Option<String>,
 }
 

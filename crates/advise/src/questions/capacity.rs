@@ -19,12 +19,13 @@ pub struct Capacity {
     pub holds_at: Option<CapacityPoint>,
     /// The smallest load at which it was seen to fail; none if it fails at none that was tried.
     pub fails_at: Option<CapacityPoint>,
-    /// Whether the two ends are as near as was asked for. Else loads between them could not be told.
+    /// Verdict on the bracket: yes if the two ends are as near as was asked for. Else loads between
+    /// them could not be told.
     pub kept: Right,
-    /// Where the formula has the limit, as a factor of the load; none if no formula knows it, or it is
-    /// out of its range there.
+    /// The limit by formula, as a factor of the load; none if no formula knows it, or it is out of
+    /// its range there.
     pub formula: Option<f64>,
-    /// Which formula, or why none.
+    /// Name of the formula, or the reason why there is none.
     pub formula_note: String,
     /// The largest relative error of its means where it was tried.
     pub formula_error: Option<f64>,
@@ -33,7 +34,7 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// How far the formula's numbers may be off, at any load that was tried.
+    /// Error that the formula's numbers may have, at any load that was tried.
     pub fn approximation(&self) -> Approximation {
         let of_limit = match (self.formula, self.formula_error) {
             (Some(_), Some(error)) => Approximation::within(Some(error)),
@@ -48,11 +49,11 @@ impl Capacity {
 /// A load that was tried.
 #[derive(Clone, Debug, Serialize)]
 pub struct CapacityPoint {
-    /// How many times the scenario's load.
+    /// The load, as a multiple of the scenario's.
     pub growth: Growth,
     /// The loads that this means.
     pub loads: Vec<ClassLoad>,
-    /// What became of it.
+    /// Its assessment.
     pub assessment: Assessment,
 }
 
@@ -60,9 +61,9 @@ pub struct CapacityPoint {
 const TRIES_MAX: usize = 40;
 /// The farthest from the scenario's own load that is looked for.
 const FACTORS: (f64, f64) = (1e-4, 1e4);
-/// How near the two ends shall be.
+/// Distance of the two ends at which the search is done, as a share.
 const NEAR: f64 = 0.02;
-/// How wide a bracket still is an answer.
+/// The widest bracket that still is an answer, as a share.
 const WIDE: f64 = 0.2;
 
 /// Looks for the largest load (of all classes, or of the class of `along`) that keeps an objective.
@@ -142,7 +143,8 @@ pub fn capacity(
     Ok(Capacity { holds_at, fails_at, kept, formula, formula_note, formula_error, tried })
 }
 
-/// Where the formula has the limit, if it knows all that is limited; its note, and its error.
+/// The limit by formula, over those limits of all classes together that the formula knows; its
+/// note, and its error.
 fn formula_limit(
     scenario: &Scenario,
     along: &Growth,
@@ -185,7 +187,7 @@ fn formula_limit(
     (Some(low), answer.note(), answer.trust.error)
 }
 
-/// What a formula says of a quantity that grows with the load.
+/// The formula's value of a quantity that grows with the load.
 fn told(answer: &FormulaAnswer, quantity: Quantity) -> Option<f64> {
     match quantity {
         Quantity::Response => Some(answer.response),
@@ -223,6 +225,7 @@ impl<F: FnMut(&CapacityPoint)> Search<'_, F> {
             return Ok(known.assessment.kept);
         }
         let grown = growth.of(self.scenario)?;
+        // The bracket has two ends, which shall hold together.
         let assessment = assess(&grown, Some(self.slo), self.options, 2)?;
         let kept = assessment.kept;
         let point = CapacityPoint { growth, loads: ClassLoad::of(&grown), assessment };
@@ -239,6 +242,8 @@ impl<F: FnMut(&CapacityPoint)> Search<'_, F> {
             if self.grown_beyond(factor * step) {
                 break;
             }
+            // Each step is the square of the last: few are needed from a start nearby, and not many
+            // from one far off.
             factor *= step;
             step *= step;
         }
@@ -252,7 +257,7 @@ impl<F: FnMut(&CapacityPoint)> Search<'_, F> {
         Ok(())
     }
 
-    /// Whether so much more is more than a scenario can have.
+    /// True if so much more is more than a scenario can have.
     fn grown_beyond(&self, factor: f64) -> bool {
         self.along.times(factor).of(self.scenario).is_err()
     }
@@ -305,7 +310,7 @@ impl<F: FnMut(&CapacityPoint)> Search<'_, F> {
         Some((low, high))
     }
 
-    /// Whether nothing more is to be tried between two loads.
+    /// True if nothing more is to be tried between two loads.
     fn is_between(&self, low: f64, high: f64) -> bool {
         let middle = self.whole_factor((low * high).sqrt());
         high / low <= 1.0 + NEAR || middle <= low || middle >= high

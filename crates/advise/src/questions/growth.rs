@@ -1,4 +1,4 @@
-//! How much more is asked: `3x` of everything, or of one class.
+//! Growth of the load: `3x` of everything, or of one class.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use crate::{Load, Scenario};
 /// So many times the load of all classes, or of one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Growth {
-    /// How many times as much; above 0.
+    /// Factor of the load; above 0.
     pub factor: f64,
     /// The class that grows; none for all.
     pub class: Option<String>,
@@ -68,7 +68,7 @@ impl ClassLoad {
 }
 
 impl Growth {
-    /// As much as the scenario says.
+    /// The load as the scenario has it.
     pub fn none() -> Growth {
         Growth { factor: 1.0, class: None }
     }

@@ -9,21 +9,21 @@ use super::slo::Slo;
 use super::{Bottleneck, QuestionError, bottleneck};
 use crate::Scenario;
 
-/// Whether a scenario holds under so much load.
+/// Judgement of a scenario under a larger load.
 #[derive(Clone, Debug, Serialize)]
 pub struct Holds {
-    /// How much more.
+    /// The growth of the load.
     pub growth: Growth,
     /// The loads that this means.
     pub loads: Vec<ClassLoad>,
-    /// What became of it.
+    /// Assessment of the scenario under it.
     pub assessment: Assessment,
-    /// What saturates first, and next, as the load grows from where it is now.
+    /// The part that saturates first, and the next ones, as the load grows from where it is now.
     pub bottleneck: Bottleneck,
 }
 
-/// Whether a scenario keeps an objective under so many times its load; without one, whether nothing
-/// saturates and nobody is turned away.
+/// Judges a scenario under so many times its load: it holds if it keeps the objective; without one,
+/// if nothing saturates and nobody is turned away.
 ///
 /// # Errors
 /// If there is no such class, or it cannot be simulated.

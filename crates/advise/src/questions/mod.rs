@@ -44,7 +44,7 @@ pub enum QuestionError {
     /// It cannot be simulated.
     #[error("{place}: {error}")]
     Sim {
-        /// At which load or with which change.
+        /// The load or the change.
         place: String,
         /// Why.
         error: SimError,
@@ -82,7 +82,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Whether the interval leaves 1 out.
+    /// True if the interval leaves 1 out.
     pub fn is_real(&self) -> bool {
         !(self.low <= 1.0 && 1.0 <= self.high)
     }

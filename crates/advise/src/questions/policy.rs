@@ -1,5 +1,5 @@
-//! Which policy: routers, disciplines and forms of queue of every gate, one change at a time, under
-//! the same chance.
+//! Comparison of policies: routers, disciplines and forms of queue of every gate, one change at a
+//! time, under the same chance.
 
 use gate::Queues;
 use measure::Estimate;
@@ -10,21 +10,21 @@ use sim::{Of, Options, Quantity, compare};
 use super::{Change, QuestionError, gate_named};
 use crate::{GateEntry, Scenario, disciplines, routers};
 
-/// What other policies would do.
+/// Effects of other policies.
 #[derive(Clone, Debug, Serialize)]
 pub struct Policies {
-    /// What the scenario has, first; then every change.
+    /// The scenario as it is, first; then every change.
     pub rows: Vec<PolicyRow>,
     /// Changes that the scenario cannot have: what, and why.
     pub impossible: Vec<(String, String)>,
 }
 
-/// What one policy does.
+/// Effect of one policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct PolicyRow {
-    /// What is changed: a parameter's path; none for the scenario as it is.
+    /// Path of the parameter that is changed; none for the scenario as it is.
     pub path: Option<String>,
-    /// What it is set to, short.
+    /// Its new value, short.
     pub policy: String,
     /// The same as a scenario file has it; none for the scenario as it is.
     pub setting: Option<String>,
@@ -151,8 +151,8 @@ fn inline(value: &Value) -> String {
     }
 }
 
-/// Whether the gate decides anything else: not where a name only says what is so anyway, and a router
-/// only where it has something to choose.
+/// True if the gate decides anything else. That is not so where a name only says what is so anyway,
+/// and with another router only where it has something to choose.
 fn differs(scenario: &Scenario, changed: &Scenario, gate: usize) -> bool {
     let spec = |scenario: &Scenario| {
         let network = scenario.network().expect("it was read, and so it can be run");

@@ -1,5 +1,5 @@
-//! What matters: by how many percent response, throughput and p99 change for each percent of a
-//! parameter.
+//! Sensitivity to each parameter: the percent by which response, throughput and p99 change for each
+//! percent of it.
 
 use measure::Ratio;
 use serde::Serialize;
@@ -8,21 +8,22 @@ use sim::{Comparison, Of, Options, Quantity, compare};
 use super::QuestionError;
 use crate::{NumberKind, NumericParameter, Scenario};
 
-/// What each parameter does.
+/// Effects of all parameters.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sensitivity {
     /// The one that changes the mean response most, first.
     pub rows: Vec<Elasticity>,
     /// Parameters that could not be varied: which, and why.
     pub left_out: Vec<(String, String)>,
-    /// How many parameters are compared: so many intervals of a quantity hold together with the
-    /// confidence asked for (Bonferroni).
+    /// Number of parameters that are compared: so many intervals of a quantity hold together with
+    /// the confidence asked for (Bonferroni).
     pub claims: u32,
 }
 
 impl Sensitivity {
-    /// How many parameters might matter more to the mean response than the one of the first row: their
-    /// intervals reach beyond the near end of its interval. All others, where that holds 0.
+    /// Number of parameters that might matter more to the mean response than the one of the first
+    /// row: their intervals reach beyond the near end of its interval. All others, where that holds
+    /// 0.
     pub fn rivals(&self) -> usize {
         let reach = |row: &Elasticity| {
             let [_, low, high] = row.response?;
@@ -36,13 +37,13 @@ impl Sensitivity {
 }
 
 impl Elasticity {
-    /// Whether the mean response changes by more than chance alone would change it.
+    /// True if the mean response changes by more than chance alone would change it.
     pub fn is_told(&self) -> bool {
         self.response.is_some_and(|[_, low, high]| low > 0.0 || high < 0.0)
     }
 }
 
-/// What one parameter does.
+/// Effect of one parameter.
 #[derive(Clone, Debug, Serialize)]
 pub struct Elasticity {
     /// The parameter's path.
@@ -60,12 +61,13 @@ pub struct Elasticity {
     pub p99: Option<[f64; 3]>,
 }
 
-/// By how much a parameter that is no whole number is raised and lowered.
+/// Share by which a parameter that is no whole number is raised and lowered.
 const STEP: f64 = 0.05;
 
-/// Varies every number of a scenario, one at a time and under the same chance: by 5 % to each side, a
-/// whole number by a tenth, and by one at the least. Elasticities are finite differences of logarithms,
-/// with intervals of their pairs, widened for as many claims as there are parameters. `each` is told after every parameter how many are done, of how many.
+/// Varies every number of a scenario, one at a time and under the same chance: by 5 % to each side;
+/// a whole number by a tenth, and by one at the least. Elasticities are finite differences of
+/// logarithms. Their intervals are those of pairs, widened for as many claims as there are
+/// parameters. `each` is told after every parameter how many are done, of how many.
 ///
 /// # Errors
 /// If the scenario itself cannot be simulated.
@@ -97,7 +99,7 @@ pub fn sensitivity(
     Ok(Sensitivity { rows, left_out, claims })
 }
 
-/// What a parameter does; else why it cannot be varied.
+/// Effect of a parameter; else the reason why it cannot be varied.
 fn vary(
     scenario: &Scenario,
     parameter: &NumericParameter,

@@ -1,4 +1,4 @@
-//! How many servers are needed for so much load under an objective.
+//! Number of servers that so much load needs under an objective.
 
 use serde::Serialize;
 use sim::Options;
@@ -11,16 +11,16 @@ use super::work::{Hardness, Part, full_at, work};
 use crate::scenario::suggest;
 use crate::{Approximation, Right, Scenario, ScenarioError, ServerEntry};
 
-/// How many servers are needed.
+/// Number of servers that a load needs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Servers {
-    /// Of which station, or of which gate.
+    /// The station or the gate.
     pub of: String,
-    /// Whether it is a gate or a station.
+    /// Its kind: a gate or a station.
     pub hardness: Hardness,
-    /// How many there are now.
+    /// The present number.
     pub now: u32,
-    /// How much more load.
+    /// The growth of the load.
     pub growth: Growth,
     /// The loads that this means.
     pub loads: Vec<ClassLoad>,
@@ -30,14 +30,15 @@ pub struct Servers {
     pub holds_with: Option<ServersPoint>,
     /// The most with which it was seen to fail.
     pub fails_with: Option<ServersPoint>,
-    /// Whether the answer is sharp: yes, or not to be told, or no number is enough.
+    /// Verdict on the number: yes if it is sharp, no if no number is enough; else it cannot be
+    /// told.
     pub kept: Right,
     /// Every number that was tried, rising.
     pub tried: Vec<ServersPoint>,
 }
 
 impl Servers {
-    /// How far the formula's numbers may be off, with any number that was tried.
+    /// Error that the formula's numbers may have, with any number that was tried.
     pub fn approximation(&self) -> Approximation {
         let points = self.holds_with.iter().chain(&self.tried);
         points.map(|point| point.assessment.approximation()).collect()
@@ -47,9 +48,9 @@ impl Servers {
 /// A number of servers that was tried.
 #[derive(Clone, Debug, Serialize)]
 pub struct ServersPoint {
-    /// How many.
+    /// The number.
     pub servers: u32,
-    /// What became of it.
+    /// Assessment of the scenario with so many.
     pub assessment: Assessment,
 }
 
@@ -110,7 +111,7 @@ pub fn servers(
     })
 }
 
-/// What servers are added to.
+/// The part that gets more servers.
 #[derive(Clone, Debug)]
 enum Target {
     /// A station's servers.
@@ -188,7 +189,8 @@ impl Target {
         }
     }
 
-    /// As many as are busy on average if nobody waits, rounded up.
+    /// The fewest servers by the utilisation law: more than are busy on average if nobody waits.
+    /// For a closed load it is 1.
     fn law(&self, scenario: &Scenario) -> Result<u32, QuestionError> {
         let network = scenario.network()?;
         let works = work(&network)?;
@@ -289,7 +291,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// Whether, with so many, hardly one of them is busy.
+    /// True if, with so many, hardly one of them is busy.
     fn is_idle(&self, servers: u32) -> bool {
         let point = self.tried.iter().find(|point| point.servers == servers);
         let busy = point.and_then(|point| point.assessment.simulated.as_ref()).and_then(|seen| {

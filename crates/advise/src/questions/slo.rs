@@ -20,19 +20,19 @@ pub struct Slo {
 /// One limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
-    /// As it was written.
+    /// The limit as it was written.
     pub text: String,
-    /// What is limited.
+    /// The limited quantity.
     pub quantity: Quantity,
     /// The class that is meant; none for the requests of all together.
     pub class: Option<String>,
-    /// On which side of the limit it shall be.
+    /// The side of the limit on which it shall be.
     pub side: LimitSide,
     /// The limit: seconds, per second, or a share.
     pub limit: f64,
 }
 
-/// On which side of its limit a quantity shall be.
+/// The side of its limit on which a quantity shall be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitSide {
     /// Below it, or at it.
@@ -47,9 +47,9 @@ pub enum LimitSide {
 pub struct SloError {
     /// The text.
     pub text: String,
-    /// Where it is wrong, counted from 1.
+    /// Column of the mistake, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// The mistake.
     pub cause: String,
 }
 
@@ -149,27 +149,27 @@ impl fmt::Display for Slo {
     }
 }
 
-/// What became of a limit in a simulation.
+/// Judgement of a limit by a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Judged {
     /// The limit, as it was written.
     pub limit: String,
-    /// What was simulated: seconds, per second or a share; none where no request was completed.
+    /// The simulated value: seconds, per second or a share; none where no request was completed.
     pub simulated: Option<Estimate>,
-    /// What the formula says, where there is one that knows it.
+    /// The formula's value, where there is one that knows it.
     pub formula: Option<f64>,
-    /// Whether it is kept.
+    /// Verdict on the limit.
     pub kept: Right,
-    /// What is limited.
+    /// The limited quantity.
     #[serde(skip)]
     pub quantity: Quantity,
-    /// Of whose requests.
+    /// The requests that it is of: all, or those of a class.
     #[serde(skip)]
     pub of: Of,
 }
 
 impl Slo {
-    /// That every class that is named exists.
+    /// Checks that every class that is named exists.
     pub(super) fn check(&self, scenario: &Scenario) -> Result<(), QuestionError> {
         for class in self.limits.iter().filter_map(|limit| limit.class.as_deref()) {
             scenario.class_index(class)?;

@@ -1,4 +1,4 @@
-//! How many slots: r against throughput, mean and p99, with the answers that folklore gives.
+//! Numbers of slots: r against throughput, mean and p99, with the answers that folklore gives.
 
 use measure::Estimate;
 use serde::Serialize;
@@ -10,18 +10,18 @@ use crate::formula::{BestByFormula, Effort, best, formula, formula_outline};
 use crate::witnesses::{Standing, pairs, standing};
 use crate::{Approximation, Scenario};
 
-/// What different numbers of slots do.
+/// Effects of different numbers of slots.
 #[derive(Clone, Debug, Serialize)]
 pub struct Slots {
     /// The gate.
     pub gate: String,
-    /// What it has now.
+    /// Its present number of slots.
     pub now: u32,
     /// By number of slots, rising.
     pub rows: Vec<SlotsRow>,
-    /// With the smallest mean response.
+    /// The number with the smallest mean response.
     pub best_mean: u32,
-    /// With the smallest p99.
+    /// The number with the smallest p99.
     pub best_p99: u32,
     /// The fewest slots whose throughput is not surely below the largest.
     pub peak: u32,
@@ -29,13 +29,13 @@ pub struct Slots {
     pub folklore: Vec<Folklore>,
     /// The best number of slots by formula, where one knows it.
     pub by_formula: Option<BestByFormula>,
-    /// Which formula, or why none.
+    /// Name of the formula, or the reason why there is none.
     pub formula_note: String,
     /// The largest relative error of its means where it was tried.
     pub formula_error: Option<f64>,
 }
 
-/// What one number of slots does.
+/// Effects of one number of slots.
 #[derive(Clone, Debug, Serialize)]
 pub struct SlotsRow {
     /// r.
@@ -59,7 +59,7 @@ pub struct SlotsRow {
     pub p99_change: Option<Change>,
     /// Throughput, over the largest; by pairs.
     pub throughput_change: Option<Change>,
-    /// How far the formula's may be off.
+    /// Error that the formula's response may have.
     pub formula_approximation: Approximation,
     /// Why the formula was dropped here, or what disagrees with it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,7 +152,7 @@ pub fn slots(
     })
 }
 
-/// What is said of the formula, and its error, once it was held against every row.
+/// Note on the formula, and its error, once it was held against every row.
 fn told(rows: &[SlotsRow], note: String, error: Option<f64>) -> (String, Option<f64>) {
     let noted = rows.iter().filter_map(|row| Some((row.slots, row.formula_note.as_ref()?)));
     let (slots, notes): (Vec<u32>, Vec<&String>) = noted.unzip();
@@ -180,7 +180,7 @@ fn usual(scenario: &Scenario, now: u32, folklore: &[Folklore]) -> Vec<u32> {
     all
 }
 
-/// What the rules of thumb say of a gate.
+/// Answers of the rules of thumb for a gate.
 fn folklore(network: &Network, gate: usize) -> Vec<Folklore> {
     // Where the law knows nothing there are no rules either: they are made of it.
     let Ok(works) = work(network) else { return Vec::new() };
@@ -218,7 +218,7 @@ fn folklore(network: &Network, gate: usize) -> Vec<Folklore> {
     rules
 }
 
-/// Whether a station is visited while a slot of the gate is held.
+/// True if a station is visited while a slot of the gate is held.
 fn is_inside(network: &Network, gate: usize, station: usize) -> bool {
     fn visited(network: &Network, steps: &[sim::Step], within: bool, of: (usize, usize)) -> bool {
         steps.iter().any(|step| match step {
@@ -300,8 +300,9 @@ fn rows(variants: &[(u32, Scenario)], options: &Options) -> Result<Vec<SlotsRow>
     Ok(variants.iter().map(row).collect())
 }
 
-/// The formula's mean response \[s\], if it stands beside the throughput and mean response that were
-/// simulated, and how far it may be off; what is to be said of it, if it does not.
+/// The formula's mean response \[s\], if it stands beside the simulated throughput and mean
+/// response, and the error that it may have; and a note, where it does not stand or the simulation
+/// disputes it.
 fn by_formula(
     scenario: &Scenario,
     means: [Option<Estimate>; 2],
@@ -325,7 +326,7 @@ fn by_formula(
 }
 
 impl Slots {
-    /// How far the formula's numbers may be off, the best number among them.
+    /// Error that the formula's numbers may have, the best number among them.
     pub fn approximation(&self) -> Approximation {
         let best = self.by_formula.as_ref().map(|best| Approximation::from(&best.trust));
         let rows = self.rows.iter().map(|row| row.formula_approximation);

@@ -1,5 +1,5 @@
-//! What a network's gates and stations must do for each job when nobody waits: the formula's witness
-//! of who saturates first (the utilisation law; Denning and Buzen 1978).
+//! Work that each job brings to a network's gates and stations when nobody waits: the formula's
+//! witness of who saturates first (the utilisation law; Denning and Buzen 1978).
 
 use serde::Serialize;
 use sim::{Demand, Join, Load, Network, Sizes, Step};
@@ -17,7 +17,7 @@ pub enum Hardness {
     Hard,
 }
 
-/// Which gate or station of a network.
+/// A gate or station of a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Gate(usize),
@@ -58,7 +58,7 @@ impl Part {
     }
 }
 
-/// What the jobs of one class ask of every part, when nobody waits.
+/// Work that the jobs of one class bring to every part, when nobody waits.
 #[derive(Clone, Debug)]
 pub(super) struct ClassWork {
     /// Mean demand at each station \[s\].
@@ -151,6 +151,8 @@ impl ClassWork {
                 Step::Fork { ways, join } => {
                     let way = |way: &Vec<Step>| self.steps(network, sizes, way, passes, None);
                     let mut each: Vec<f64> = ways.iter().map(way).collect();
+                    // By means: chance makes the true time longer for all of them, and shorter for
+                    // the first one.
                     each.sort_by(f64::total_cmp);
                     let awaited = match join {
                         Join::All => each.len(),
@@ -187,7 +189,7 @@ fn mean(demand: &Demand, sizes: &Sizes) -> f64 {
     mean_demand(demand, sizes)
 }
 
-/// What every class asks of every part.
+/// Work that every class brings to every part.
 ///
 /// # Errors
 /// If the load is not steady, or what a job asks for depends on more than its class.
@@ -198,7 +200,7 @@ pub(super) fn work(network: &Network) -> Result<Vec<ClassWork>, QuestionError> {
     Ok(network.classes.iter().map(|class| ClassWork::of(network, class)).collect())
 }
 
-/// What the utilisation law does not know.
+/// A trait of the network that the utilisation law does not know, in words; none if it has none.
 fn beyond_law(network: &Network) -> Option<String> {
     let class = |class: &sim::Class| {
         let what = match &class.load {

@@ -1,5 +1,5 @@
-//! What goes beyond a steady load on plain queues, key by key: impatient clients, loads that change,
-//! caches, stations with bounds and speeds, and the agenda. And what `sim` makes of each.
+//! Behaviour beyond a steady load on plain queues, key by key: impatient clients, loads that
+//! change, caches, stations with bounds and speeds, and the agenda; each with its form in `sim`.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use super::loads::{above_zero, dist};
 use super::{ClassEntry, DistEntry, GateEntry, Scenario, ScenarioError, StationEntry};
 use crate::units::{Rate, Span};
 
-/// Who turns a gate's slots: a controller, which begins with the slots of its one server and tries
-/// others while jobs wait.
+/// Controller of a gate's slots: it begins with the slots of its one server and tries others while
+/// jobs wait.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ControlEntry {
@@ -25,7 +25,7 @@ pub struct ControlEntry {
     pub least: u32,
     /// The most slots that may be best.
     pub most: u32,
-    /// How long is measured at once; left out, 1 s.
+    /// Length of one measurement; left out, 1 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Span>,
 }
@@ -56,25 +56,25 @@ pub(super) fn control(entry: &ControlEntry, spec: &GateSpec) -> Result<ControlSp
     Ok(control)
 }
 
-/// What clients do when they are not served well.
+/// Behaviour of clients when they are not served well.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ClientEntry {
-    /// How long they wait at a gate before they renege.
+    /// Time that they wait at a gate before they renege.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub patience: Option<DistEntry>,
-    /// How long they wait for the answer in all.
+    /// Time that they wait for the answer in all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_out: Option<DistEntry>,
-    /// Who notices a time-out; left out, nobody.
+    /// The part that notices a time-out; left out, none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub noticed: Option<NoticedName>,
-    /// What they do after an attempt that failed; left out, they give up.
+    /// Attempts after one that failed; left out, they give up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryEntry>,
 }
 
-/// Who notices a time-out.
+/// The part that notices a time-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoticedName {
@@ -84,7 +84,7 @@ pub enum NoticedName {
     AtGates,
 }
 
-/// How an attempt that failed is repeated.
+/// Rule by which an attempt that failed is repeated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RetryEntry {
@@ -92,7 +92,7 @@ pub struct RetryEntry {
     pub more: u32,
     /// The pause before the first of them.
     pub back_off: Span,
-    /// How much longer each pause is than the one before; left out, 1.
+    /// Ratio of each pause to the one before; left out, 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factor: Option<f64>,
     /// The longest pause; needed where they grow.
@@ -109,15 +109,15 @@ pub struct RetryEntry {
 pub struct CurveEntry {
     /// Times, the first 0, and rates.
     pub points: Vec<(Span, Rate)>,
-    /// What the rate does in between; left out, it stays.
+    /// Course of the rate in between; left out, it stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pieces: Option<PiecesName>,
-    /// After which time it begins anew; left out, never.
+    /// Time after which it begins anew; left out, never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Span>,
 }
 
-/// What a rate does between two points.
+/// Course of a rate between two points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PiecesName {
@@ -135,7 +135,7 @@ pub enum LoadName {
     Within,
 }
 
-/// What becomes of a job that finds a station full.
+/// Fate of a job that finds a station full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FullName {
@@ -145,7 +145,7 @@ pub enum FullName {
     Block,
 }
 
-/// Who is next at a queue.
+/// Rule for the next job at a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OrderName {
@@ -165,11 +165,11 @@ pub enum OrderName {
 pub struct CacheEntry {
     /// Its name.
     pub name: String,
-    /// How many keys it remembers.
+    /// Number of keys that it remembers.
     pub capacity: u32,
-    /// How many keys there are.
+    /// Number of keys in all.
     pub keys: u32,
-    /// In which order they are asked for.
+    /// Order in which they are asked for.
     pub order: KeysName,
     /// The exponent of `zipf`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -177,12 +177,12 @@ pub struct CacheEntry {
     /// The weights of `weighted`, one for each key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weights: Vec<f64>,
-    /// Who is forgotten when it is full; left out, the key that was used least recently.
+    /// The key that is forgotten when it is full; left out, the one that was used least recently.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<ReplacementName>,
 }
 
-/// Who is forgotten when a cache is full.
+/// The key that is forgotten when a cache is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplacementName {
@@ -194,7 +194,7 @@ pub enum ReplacementName {
     Random,
 }
 
-/// In which order keys are asked for.
+/// Order in which keys are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeysName {
@@ -212,20 +212,20 @@ pub enum KeysName {
     CachedFirst,
 }
 
-/// How long is looked, and what happens on the way.
+/// Length of a simulation, and changes on the way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct AgendaEntry {
-    /// How long; left out, until the traces have ended.
+    /// The length; left out, until the traces have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<Span>,
-    /// In how many intervals the time is divided for the report; left out, 1.
+    /// Number of intervals into which the time is divided for the report; left out, 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intervals: Option<u32>,
-    /// After which time everything repeats; the first period is warm-up.
+    /// Time after which everything repeats; the first period is warm-up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Span>,
-    /// What changes on the way.
+    /// Changes on the way.
     #[serde(rename = "change", default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<ChangeEntry>,
 }
@@ -251,12 +251,12 @@ pub struct ChangeEntry {
     /// Its slots from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<u32>,
-    /// Whether it works from now on.
+    /// Its state from now on: it works or not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<StateName>,
 }
 
-/// Whether a server works.
+/// State of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StateName {

@@ -26,7 +26,7 @@ const SLOTS_MAX: u64 = 1_000_000;
 const STEPS_MAX: usize = 100_000;
 /// The most slices of a mean visit to a fair share.
 const SLICES_MAX: f64 = 1e4;
-/// How often a job may pass a step, on average.
+/// The largest mean number of times that a job may pass a step.
 const PASSES_MAX: f64 = 1e6;
 
 impl Scenario {
@@ -101,7 +101,7 @@ impl Scenario {
     }
 }
 
-/// What the name of a step means.
+/// Meaning of the name of a step.
 #[derive(Clone, Copy)]
 enum Part {
     Gate(usize),
@@ -190,7 +190,7 @@ struct Compiler<'a> {
     gates_passed: Vec<bool>,
     caches_asked: Vec<bool>,
     stations_visited: Vec<bool>,
-    /// How many steps were compiled so far.
+    /// Number of steps that were compiled so far.
     steps: usize,
 }
 
@@ -477,6 +477,7 @@ impl<'a> Compiler<'a> {
         if chance > 0.0 {
             let named = way.named;
             let once = self.route(way, &times.route, place, passes * chance)?;
+            // A job that did not go this way kept its class, and the demands behind go by that one.
             way.named = named;
             steps.push(Step::Choose(vec![(chance, once), (1.0 - chance, Vec::new())]));
         }

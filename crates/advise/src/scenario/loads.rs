@@ -1,4 +1,5 @@
-//! What a class asks for, and when: loads, sizes and distributions, as far as their numbers make sense.
+//! Jobs of a class and their times: loads, sizes and distributions, as far as their numbers make
+//! sense.
 
 use sim::{Load, Sizes};
 use workload::{Arrivals, Dist, Document, DocumentSet, Draw};

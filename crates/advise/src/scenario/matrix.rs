@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{ChoiceEntry, ChooseEntry, RepeatEntry, RouteEntry};
 
-/// Chances by where a job goes next.
+/// Chances by the next place of a job.
 pub type MatrixRow = BTreeMap<String, f64>;
 
 /// The row of jobs that come.
 const START: &str = "start";
 /// The most steps of the route that a matrix becomes.
 const STEPS_MAX: usize = 20_000;
-/// How far chances may be off 1.
+/// Largest distance of a sum of chances from 1.
 const SLACK: f64 = 1e-9;
 
 /// A way from one place to another: its chance, and the steps between them.
@@ -26,10 +26,11 @@ struct Edge {
 /// Places by name; `None` is outside, where jobs come from and go to.
 type Edges<'m> = BTreeMap<(Option<&'m str>, Option<&'m str>), Edge>;
 
-/// The route that is gone as the matrix says.
+/// The route on which jobs go as the matrix says.
 pub(super) fn route(matrix: &BTreeMap<String, MatrixRow>) -> Result<Vec<RouteEntry>, String> {
     let mut edges = edges(matrix)?;
     let mut places: BTreeSet<&str> = edges.keys().filter_map(|(_, to)| *to).collect();
+    // The order changes the length of the route, not its law.
     while let Some(place) = fewest_ways(&edges, &places) {
         places.remove(place);
         take_away(&mut edges, place)?;
@@ -82,7 +83,7 @@ fn edges(matrix: &BTreeMap<String, MatrixRow>) -> Result<Edges<'_>, String> {
     Ok(edges)
 }
 
-/// The place whose going away makes the fewest new ways.
+/// The place whose removal makes the fewest new ways.
 fn fewest_ways<'m>(edges: &Edges<'m>, places: &BTreeSet<&'m str>) -> Option<&'m str> {
     let ways = |place: &str| {
         let out = edges.keys().filter(|(from, _)| *from == Some(place)).count();
@@ -113,6 +114,8 @@ fn take_away<'m>(edges: &mut Edges<'m>, place: &'m str) -> Result<(), String> {
         around.into_iter().partition(|((_, to), _)| *to == Some(place));
     for ((from, _), first) in &entering {
         for ((_, to), last) in &leaving {
+            // However often a job comes back here, it leaves once: its chances to leave are shares
+            // of 1 - back.
             let chance = first.chance * last.chance / (1.0 - back);
             let steps = [&*first.steps, &*here, &*last.steps].concat();
             let way = Edge { chance, steps };

@@ -23,7 +23,7 @@ pub struct NumericParameter {
     pub path: String,
     /// Its value, in SI units.
     pub value: f64,
-    /// What kind of number it is.
+    /// Its kind of number.
     pub kind: NumberKind,
 }
 
@@ -207,7 +207,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// What a text may mean there.
+    /// Values that a text may mean there, in the order in which they are tried.
     fn candidates(&self, text: &str) -> Result<Vec<Value>, ScenarioError> {
         let number = serde_json::from_str::<Value>(text).ok().filter(Value::is_number);
         let text = Value::String(text.to_owned());

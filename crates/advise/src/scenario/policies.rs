@@ -1,4 +1,4 @@
-//! Disciplines, routers and sights as scenario files and flags name them, and what they become at a
+//! Disciplines, routers and load information as scenario files and flags name them, and what they become at a
 //! gate. One reader for both: what was simulated is what runs.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use gate::{
     AtZero, CohortSpec, DisciplineSpec, GateSpec, KeyDefault, KeyDown, KeyMap, KeyOf, KeyRow,
-    Length, Queues, RouterSpec, LoadInformation, Ties, WeightedOrder, Window,
+    Length, LoadInformation, Queues, RouterSpec, Ties, WeightedOrder, Window,
 };
 use serde::de::value::{MapAccessDeserializer, MapDeserializer, StrDeserializer};
 use serde::de::{Error, IntoDeserializer, MapAccess, Visitor};
@@ -18,7 +18,7 @@ use super::compile::suggest;
 use super::loads::above_zero;
 use crate::units::{Bytes, PerByte, Span};
 
-/// Who is next: a name, or a table of a name and its parameters.
+/// Rule for the next job: a name, or a table of a name and its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     remote = "Self",
@@ -35,7 +35,7 @@ pub enum DisciplineEntry {
     Priority,
     /// The highest priority first, where waiting counts.
     PriorityAgeing {
-        /// What one priority is worth in time.
+        /// Worth of one priority in waiting time.
         interval: Span,
     },
     /// The smallest size first.
@@ -44,30 +44,31 @@ pub enum DisciplineEntry {
     EarliestDeadline,
     /// Classes in turn.
     DeficitRoundRobin {
-        /// How much of a class is served in its turn, by the size of its jobs; a job without size
-        /// counts as 1 B.
+        /// Amount of a class that is served in its turn, by the size of its jobs; a job without
+        /// size counts as 1 B.
         quantum: Bytes,
-        /// How many quanta a class gets, by its name; left out, 1.
+        /// Number of quanta that a class gets, by its name; left out, 1.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         weights: BTreeMap<String, u32>,
     },
     /// Jobs about cached keys first.
     Cohort {
-        /// How many keys the cache holds.
+        /// Number of keys that the cache holds.
         capacity: u32,
-        /// How many jobs about one key may be served in a row while others wait.
+        /// Number of jobs about one key that may be served in a row while others wait.
         run_max: u32,
-        /// How many jobs about cached keys may be served in a row while others wait; left out, any
-        /// number.
+        /// Number of jobs about cached keys that may be served in a row while others wait; left
+        /// out, any number.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cached_max: Option<u32>,
-        /// How many priorities have cohorts of their own; higher ones go before all. Left out, 1.
+        /// Number of priorities that have cohorts of their own; higher ones go before all. Left
+        /// out, 1.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         levels: Option<u8>,
     },
 }
 
-/// Where to: a name, or a table of a name and its parameters.
+/// Rule for the server of a job: a name, or a table of a name and its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     remote = "Self",
@@ -86,7 +87,7 @@ pub enum RouterEntry {
     JoinIdleQueue,
     /// The one that was busy least.
     LowestUtilisation {
-        /// How recently; left out, since the start.
+        /// Length of the recent time that counts; left out, all since the start.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         window: Option<Span>,
     },
@@ -96,22 +97,23 @@ pub enum RouterEntry {
         queue: f64,
         /// K2.
         utilisation: f64,
-        /// How recent the utilisation is; left out, since the start.
+        /// Length of the recent time over which the utilisation is taken; left out, all since the
+        /// start.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         window: Option<Span>,
-        /// What a length of 0 counts as; left out, it beats every other.
+        /// Value of a length of 0; left out, it beats every other.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at_zero: Option<AtZero>,
     },
     /// The one with the fewest jobs among some that are drawn.
     PowerOfD {
-        /// How many are drawn.
+        /// Number of servers that are drawn.
         d: u32,
     },
     /// The one with the least work left, by the size of the jobs.
     LeastWork {
-        /// How long the work of a byte takes, so that a job in service counts with what is left of
-        /// it; left out, it counts with its whole size.
+        /// Time that the work of a byte takes, so that a job in service counts with the work that
+        /// is left of it; left out, it counts with its whole size.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         per_byte: Option<PerByte>,
     },
@@ -126,7 +128,8 @@ pub enum RouterEntry {
     },
     /// The one that the job's key or class belongs to; by hash, unless `bounds` or a `table` say.
     ByKey {
-        /// What of the job decides; left out, the key: of a job about a document, its index.
+        /// The part of the job that decides; left out, the key: of a job about a document, its
+        /// index.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         of: Option<KeyOf>,
         /// Ranges: where the keys of the next server begin.
@@ -135,16 +138,16 @@ pub enum RouterEntry {
         /// Keys, or names of classes, with the index of their server.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         table: Option<BTreeMap<String, u32>>,
-        /// Where those belong that the table does not name; left out, by hash.
+        /// Rule for those that the table does not name; left out, by hash.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         default: Option<KeyDefault>,
-        /// What becomes of jobs whose server is down; left out, they go to the next.
+        /// Fate of jobs whose server is down; left out, they go to the next.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         down: Option<KeyDown>,
     },
 }
 
-/// What the router sees that is not as it is.
+/// View of the router that is not as things are.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadInformationEntry {
@@ -159,15 +162,15 @@ pub enum LoadInformationEntry {
 /// The policies of a gate as they were written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policies {
-    /// Who is next; left out, first in first out.
+    /// Rule for the next job; left out, first in first out.
     pub discipline: Option<DisciplineEntry>,
-    /// Where to; left out, round robin.
+    /// Rule for the server of a job; left out, round robin.
     pub router: Option<RouterEntry>,
-    /// What routers count that look at queues; left out, jobs in system.
+    /// Count that routers use that look at queues; left out, jobs in system.
     pub length: Option<Length>,
-    /// Which of several equally good servers; left out, rotating.
+    /// Choice among several equally good servers; left out, rotating.
     pub ties: Option<Ties>,
-    /// What the router sees; left out, everything as it is.
+    /// View of the router; left out, everything as it is.
     pub load_information: Option<LoadInformationEntry>,
 }
 
@@ -193,7 +196,9 @@ impl Policies {
     }
 
     fn load_information(&self) -> Result<LoadInformation, String> {
-        let Some(load_information) = self.load_information else { return Ok(LoadInformation::Fresh) };
+        let Some(load_information) = self.load_information else {
+            return Ok(LoadInformation::Fresh);
+        };
         let blind = match &self.router {
             None | Some(RouterEntry::Random | RouterEntry::RoundRobin) => true,
             Some(RouterEntry::Weighted { .. } | RouterEntry::ByKey { .. }) => true,
@@ -206,7 +211,9 @@ impl Policies {
         }
         Ok(match load_information {
             LoadInformationEntry::Delay(span) => LoadInformation::Delayed(time("delay", span)?),
-            LoadInformationEntry::Refresh(span) => LoadInformation::Refreshed(time("refresh", span)?),
+            LoadInformationEntry::Refresh(span) => {
+                LoadInformation::Refreshed(time("refresh", span)?)
+            }
             LoadInformationEntry::Reported => LoadInformation::Reported,
         })
     }
@@ -285,7 +292,7 @@ impl Policies {
         Ok(())
     }
 
-    /// Whether the jobs' sizes, or their keys, decide anything.
+    /// Two answers: true if the jobs' sizes decide anything, and true if their keys do.
     pub(super) fn looks_at(&self) -> (bool, bool) {
         let sized = matches!(self.discipline, Some(DisciplineEntry::ShortestJob))
             || matches!(self.router, Some(RouterEntry::LeastWork { .. }));
@@ -320,7 +327,7 @@ impl DisciplineEntry {
         })
     }
 
-    /// Whether a job's priority decides anything.
+    /// True if a job's priority decides anything.
     pub fn has_priorities(&self) -> bool {
         matches!(
             self,
@@ -460,7 +467,7 @@ impl<'de, T: Table> Visitor<'de> for NameOrTable<T> {
     }
 }
 
-/// What is derived for the table form.
+/// Reader that is derived for the table form.
 trait Table: Sized {
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error>;
 }

@@ -1,4 +1,4 @@
-//! What of a scenario can be turned, how far, and the scenario that results: the sliders of a report,
+//! Controls of a scenario, their values, and the scenario that results: the sliders of a report,
 //! and whoever else tries variants, ask here, so that nothing about policies is listed twice.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,9 +16,9 @@ use crate::units::{Bytes, PerByte, Rate, Span};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Control {
-    /// What it turns.
+    /// The setting that it turns.
     pub turns: Turns,
-    /// Of which gate or station; empty for the load.
+    /// The gate or station to which that belongs; empty for the load.
     pub of: String,
     /// The values that it may take, the scenario's own among them.
     pub stops: Stops,
@@ -26,7 +26,7 @@ pub struct Control {
     pub own: usize,
 }
 
-/// What a control turns.
+/// Settings that a control can turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Turns {
@@ -38,11 +38,11 @@ pub enum Turns {
     Slots,
     /// The servers of a gate or a station.
     Servers,
-    /// How many times its demand a station has.
+    /// The factor of a station's demand.
     Demand,
-    /// Who is next at a gate.
+    /// The discipline of a gate.
     Discipline,
-    /// Where to behind a gate.
+    /// The router of a gate.
     Router,
 }
 
@@ -70,12 +70,12 @@ pub struct Setting {
     pub slots: BTreeMap<String, u32>,
     /// Servers, by gate or station.
     pub servers: BTreeMap<String, u32>,
-    /// What the demand is multiplied by, above 0, by station; for the stations of a gate's servers,
-    /// by that gate.
+    /// Factors of the demand, above 0, by station; for the stations of a gate's servers, by that
+    /// gate.
     pub demand: BTreeMap<String, f64>,
-    /// Who is next, by gate.
+    /// Disciplines, by gate.
     pub discipline: BTreeMap<String, DisciplineEntry>,
-    /// Where to, by gate.
+    /// Routers, by gate.
     pub router: BTreeMap<String, RouterEntry>,
 }
 
@@ -115,7 +115,7 @@ pub fn routers() -> Vec<RouterEntry> {
     ]
 }
 
-/// Whether a router looks at queues, and whether at servers at all.
+/// Two answers: true if a router looks at queues, and true if it looks at servers at all.
 fn looks(router: &RouterEntry) -> (bool, bool) {
     match router {
         RouterEntry::ShortestQueue | RouterEntry::PowerOfD { .. } | RouterEntry::Ev { .. } => {
@@ -132,7 +132,7 @@ fn looks(router: &RouterEntry) -> (bool, bool) {
 }
 
 impl Scenario {
-    /// What of it can be turned: its load if it has one class, then gate by gate and station by
+    /// Controls of the scenario: its load if it has one class, then gate by gate and station by
     /// station, in the order of the file.
     pub fn controls(&self) -> Vec<Control> {
         let mut controls: Vec<Control> = self.load_control().into_iter().collect();
@@ -295,6 +295,7 @@ impl Scenario {
         let add = (servers as usize).saturating_sub(gate.servers.len());
         gate.servers.truncate(servers as usize);
         let kept: BTreeSet<String> = owned_stations(gate).map(str::to_owned).collect();
+        // Servers may share a station: it stays while one of those kept has it.
         self.stations.retain(|one| !before.contains(&one.name) || kept.contains(&one.name));
         for _ in 0..add {
             let mut more = last.clone();
@@ -438,7 +439,7 @@ fn station_servers(station: &StationEntry) -> Option<Control> {
     }
 }
 
-/// From a quarter to four times, in steps that a hand can tell apart.
+/// The factor of a demand, from a quarter to four times, in steps that a hand can tell apart.
 fn demand_control(of: &str) -> Control {
     let per_cent =
         (25..100).step_by(5).chain((100..200).step_by(10)).chain((200..=400).step_by(25));
@@ -451,7 +452,7 @@ fn numbers(turns: Turns, of: &str, own: f64, stops: Vec<f64>) -> Control {
     Control { turns, of: of.to_owned(), stops: Stops::Numbers(stops), own }
 }
 
-/// Where a value stands in a list that holds it.
+/// Index of a value in a list that holds it.
 fn place_of<T: PartialEq>(list: &[T], value: &T) -> usize {
     list.iter()
         .position(|one| one == value)

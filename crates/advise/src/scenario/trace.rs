@@ -20,7 +20,7 @@ pub struct TraceEntry {
     /// The file: CSV with a line of names, `time_s` and, as far as there are, `class`, `size` \[bytes\]
     /// and `demand` \[s\].
     pub file: String,
-    /// After which time it begins anew; left out, it ends.
+    /// Time after which it begins anew; left out, it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Span>,
     /// The lines, once they have been read: class and job.
@@ -72,7 +72,7 @@ impl Scenario {
     }
 }
 
-/// Which column is what.
+/// Indices of the columns.
 struct Columns {
     time: usize,
     class: Option<usize>,

@@ -1,4 +1,4 @@
-//! What becomes of jobs while no server of their gate is up, by name.
+//! Fate of jobs while no server of their gate is up, by name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Span;
 
-/// How long jobs wait while no server of their gate is up, before they are refused for that.
+/// Longest wait of jobs while no server of their gate is up, before they are refused for that.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Unreachable {
     /// Not at all; written `"refuse"`.

@@ -27,7 +27,7 @@ pub(crate) const FAMILIES: [(&str, u32, bool); 17] = [
 /// Loads of open cases, as a share of what can be served.
 pub(crate) const LOADS: [f64; 6] = [0.3, 0.5, 0.7, 0.85, 0.95, 0.98];
 
-/// What many clients would ask for if nobody ever waited, as a share of what can be served.
+/// Loads that many clients would ask for if nobody ever waited, as a share of what can be served.
 const SHARES: [f64; 6] = [0.4, 0.6, 0.8, 0.9, 1.0, 1.3];
 
 /// Squared coefficients of variation of demands.
@@ -47,7 +47,7 @@ pub(crate) struct Case {
     rest: String,
     /// The slots of the gate that is passed first: so many jobs without pause fill it.
     slots: u32,
-    /// What they serve at the most [1/s], where that needs no simulation.
+    /// The most that they serve [1/s], where that needs no simulation.
     pub(crate) most: Option<f64>,
     /// Clients and their mean pause in milliseconds, where the load is closed.
     clients: (u32, u32),
@@ -134,7 +134,7 @@ impl Case {
         Case { family, seed, share, rest, slots, most, clients, think }
     }
 
-    /// Which of the families it is of, from 0.
+    /// Index of its family, from 0.
     pub(crate) fn kind(&self) -> usize {
         kind(self.family)
     }
@@ -143,7 +143,7 @@ impl Case {
         FAMILIES.iter().any(|(name, _, open)| *name == self.family && *open)
     }
 
-    /// Whether it is known less well, to 1 %.
+    /// True if it is known less well, to 1 %.
     pub(crate) fn is_rough(&self) -> bool {
         self.kind() >= 10
     }
@@ -161,7 +161,8 @@ impl Case {
         ))
     }
 
-    /// Whether the load is closed and its pause such that it asks for a share of what can be served.
+    /// True if the load is closed and its pause such that it asks for a share of what can be
+    /// served.
     pub(crate) fn is_many(&self) -> bool {
         self.family.ends_with("many")
     }

@@ -15,7 +15,8 @@ fn one(load: &str, rest: &str) -> Scenario {
     read(&format!("sekisho = 1\nname = \"t\"\nclass = [{{ name = \"c\", {load} }}]\n{rest}"))
 }
 
-/// What the simulation itself may be off beside its chance: jobs cut in two by the ends of a run.
+/// Error that the simulation itself may have beside its chance: jobs cut in two by the ends of a
+/// run.
 const ENDS: f64 = 2e-3;
 
 /// Asks both, and holds them against each other. The formula may be off by `claimed`; given the

@@ -75,8 +75,8 @@ fn a_cache_tells_its_own_hits() {
     }
 }
 
-/// What a hit ratio may be off, the answer states as well, and orders that are no popularity are left to the
-/// simulation.
+/// An answer has at least the error of its hit ratio, and orders that are no popularity are left to
+/// the simulation.
 #[test]
 fn what_is_not_known_of_a_cache_is_said() {
     let closed = "population = 6, think = { mean = \"20ms\", dist = \"exponential\" }";

@@ -1,4 +1,4 @@
-//! What a scenario says once and means many times: equal stations and servers, and visits.
+//! Scenarios that say a thing once and mean it many times: equal stations and servers, and visits.
 
 use advise::{Scenario, formula};
 use sim::Options;

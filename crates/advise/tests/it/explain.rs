@@ -1,4 +1,4 @@
-//! What outputs of load tools mean, for runs whose truth is known.
+//! Explanations of outputs of load tools, for runs whose truth is known.
 
 use advise::{
     ExplainError, ExplainOptions, KneeFrom, Little, MeanFrom, NextLoad, Pace, Side, Tool, ToolMean,

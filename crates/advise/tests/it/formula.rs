@@ -1,4 +1,4 @@
-//! Which formula answers which scenario, against values from the literature and from `solve`.
+//! Choice of the formula for each scenario, against values from the literature and from `solve`.
 
 use advise::{FormulaAnswer, NoFormula, Scenario, formula};
 use solve::{ClosedGate, ClosedLps, Demand, Mg1Fifo, Mg1Lps, Moments, Thinking};

@@ -135,7 +135,7 @@ fn events(network: &Network, class: &Class, steps: &[Step]) -> f64 {
     steps.iter().map(one).sum()
 }
 
-/// Whether a short simulation is short in real time too.
+/// True if a short simulation is short in real time too.
 fn is_cheap(network: &Network) -> bool {
     let small = |class: &Class| match class.load {
         Load::Closed { population, .. } => population <= 1_000,

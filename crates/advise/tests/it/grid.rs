@@ -18,7 +18,7 @@ const TABLE: &str = include_str!("../grid/references.csv");
 /// A reference that is known less well than this tells of no error.
 const KNOWN: f64 = 0.02;
 
-/// What came of the cases of a kind.
+/// Counts of the cases of a kind.
 #[derive(Debug, Default)]
 struct Count {
     cases: u32,
@@ -26,7 +26,8 @@ struct Count {
     worst: f64,
 }
 
-/// How far a formula's number is from a reference beyond the half-width of its 95 % interval, as a share.
+/// Distance of a formula's number from a reference beyond the half-width of its 95 % interval, as a
+/// share.
 fn beyond(formula: f64, (mean, half): (f64, f64)) -> f64 {
     (((formula - mean).abs() - half) / mean).max(0.0)
 }

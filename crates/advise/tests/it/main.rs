@@ -1,4 +1,4 @@
-//! What `advise` promises, seen from outside.
+//! Promises of `advise`, seen from outside.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use advise::Scenario;
 use gate::{
     AtZero, CohortSpec, DisciplineSpec, GateSpec, KeyDefault, KeyDown, KeyMap, KeyOf, KeyRow,
-    Length, Queues, RouterSpec, LoadInformation, Ties, WeightedOrder, Window,
+    Length, LoadInformation, Queues, RouterSpec, Ties, WeightedOrder, Window,
 };
 
 /// Two classes, documents, and two servers with a queue each; `keys` go into the gate.
@@ -172,8 +172,9 @@ fn routers_have_names_and_parameters() {
 
 #[test]
 fn a_router_may_see_its_servers_late() {
-    let keys = "router = \"shortest-queue\"\nsight = ";
-    let load_information = |load_information: &str| spec(&format!("{keys}{load_information}")).load_information;
+    let keys = "router = \"shortest-queue\"\nload-information = ";
+    let load_information =
+        |load_information: &str| spec(&format!("{keys}{load_information}")).load_information;
     assert_eq!(load_information("{ delay = \"10s\" }"), LoadInformation::Delayed(seconds(10)));
     assert_eq!(load_information("{ refresh = \"10s\" }"), LoadInformation::Refreshed(seconds(10)));
     holds(&format!("{keys}{{ delay = \"10s\" }}"));
@@ -199,8 +200,14 @@ fn policies_that_cannot_work_are_refused() {
         ),
         ("ties = \"lowest\"", "`ties` is of routers that compare servers"),
         ("router = \"least-work\"\nlength = \"waiting\"", "`length` is of routers that"),
-        ("load-information = { delay = \"1s\" }", "`load-information` is of routers that look at servers"),
-        ("router = \"shortest-queue\"\nsight = \"reported\"", "in a model nobody reports"),
+        (
+            "load-information = { delay = \"1s\" }",
+            "`load-information` is of routers that look at servers",
+        ),
+        (
+            "router = \"shortest-queue\"\nload-information = \"reported\"",
+            "in a model nobody reports",
+        ),
         ("discipline = \"priority-ageing\"", "missing field `interval`"),
         ("discipline = { priority-ageing = { interval = \"0s\" } }", "must be above 0"),
         ("discipline = { cohort = { capacity = 0, run-max = 1 } }", "a capacity, a longest run"),

@@ -1,4 +1,4 @@
-//! What is told of one queue beside its response, against values by hand and against the simulator.
+//! Numbers of one queue beside its response, against values by hand and against the simulator.
 
 use advise::{QueueAnswer, Scenario, formula};
 use sim::Options;

@@ -700,7 +700,7 @@ fn gates_that_multiply_when_spelled_out_are_refused() {
     assert_eq!(error.cause, "with every gate spelled out, the routes have more than 100000 steps");
 }
 
-/// What stands in [`ALL`], what is written instead, the message, and the place that it names.
+/// Text in [`ALL`], the text in its place, the message, and the place that it names.
 const MISTAKES: [(&str, &str, &str, &str); 15] = [
     (
         "route = [\"farm\"]",

@@ -24,7 +24,7 @@ fn sources() -> Vec<String> {
     vec!["source".into()]
 }
 
-/// Whether the region of a parameter holds the truth.
+/// True if the region of a parameter holds the truth.
 fn holds(scenario: &Scenario, name: &str, truth: f64) -> bool {
     let [low, high] = scenario.calibration.as_ref().unwrap().parameters[name].interval;
     low <= truth && truth <= high
@@ -89,7 +89,7 @@ fn window(rates: [f64; 2], seed: u64) -> Window {
 /// Those of most client libraries \[s\].
 const BOUNDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// How many of so many responses took at most as long as each bound.
+/// Numbers of so many responses that took at most as long as each bound.
 fn within(histogram: &measure::Histogram, completed: f64) -> Vec<f64> {
     let share = |bound: f64| {
         let below = histogram.counts().filter(|(nanos, _)| *nanos as f64 <= bound * 1e9);

@@ -38,7 +38,7 @@ fn held(load: &str, (slots, means, scv, kinds): Held) -> String {
     )
 }
 
-/// Whether there is a formula; then it is as near to the simulated mean response as it says.
+/// True if there is a formula; then it is as near to the simulated mean response as it says.
 #[track_caller]
 pub(crate) fn is_answered(text: &str, (mean, half): (f64, f64)) -> bool {
     match formula(&read(text)) {

@@ -13,7 +13,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use pgsession::relay::{Copied, Guest, News, Relay};
-use pgsession::statements::{Bounds, StatementCache, Client};
+use pgsession::statements::{Bounds, Client, StatementCache};
 use pgwire::frame::{Backend, Frames, Frontend, Limits};
 use pgwire::message::write;
 
@@ -98,7 +98,8 @@ fn relayed(mut relay: Relay, case: &Case) -> f64 {
         assert_eq!(taken.map(|taken| taken.bytes), Ok(asked.len()));
         let mut out = Copied::new(said, &mut to_client);
         let (guest, news) = (Some(&mut client), |one: News<'_>| drop_news(one));
-        let taken = relay.from_server(guest, &mut statement_cache, said, &mut out, &mut to_server, news);
+        let taken =
+            relay.from_server(guest, &mut statement_cache, said, &mut out, &mut to_server, news);
         assert_eq!(taken.map(|taken| taken.bytes), Ok(said.len()));
         assert!(black_box(relay.kept()).is_none());
     };

@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use pgsession::sql::tokens::{Kind, LexerMode, Tokens};
 use pgsession::sql::{
-    Choices, Decision, Fingerprint, Prefilter, Settings, SettingsBounds, Side, Tags, access, decide,
-    prefilter, effects,
+    Choices, Decision, Fingerprint, Prefilter, Settings, SettingsBounds, Side, Tags, access,
+    decide, effects, prefilter,
 };
 
 const TEXT: &[u8] = b"SELECT c_discount, c_last, c_credit, w_tax FROM customer, warehouse \
@@ -43,9 +43,14 @@ fn main() {
         ("tokens", Box::new(|text| tokens(text))),
         (
             "leaves and decide",
-            Box::new(|text| u64::from(decide(&effects(text, lexer_mode), &choices) == Decision::Pass)),
+            Box::new(|text| {
+                u64::from(decide(&effects(text, lexer_mode), &choices) == Decision::Pass)
+            }),
         ),
-        ("fingerprint", Box::new(|text| Fingerprint::of(text, lexer_mode).map_or(0, |found| found.0))),
+        (
+            "fingerprint",
+            Box::new(|text| Fingerprint::of(text, lexer_mode).map_or(0, |found| found.0)),
+        ),
         (
             "tags",
             Box::new(|text| {

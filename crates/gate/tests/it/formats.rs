@@ -3,9 +3,9 @@
 use std::fmt::Debug;
 
 use gate::{
-    Access, Action, AtZero, CohortSpec, DisciplineSpec, Event, EarlyRejection, GateSpec, Job, JobId,
-    KeyDown, KeyMap, KeyOf, Length, Queues, Reason, Report, Reserve, Role, RouterSpec, ServerSpec,
-    Share, LoadInformation, Slot, Ties, Window,
+    Access, Action, AtZero, CohortSpec, DisciplineSpec, EarlyRejection, Event, GateSpec, Job,
+    JobId, KeyDown, KeyMap, KeyOf, Length, LoadInformation, Queues, Reason, Report, Reserve, Role,
+    RouterSpec, ServerSpec, Share, Slot, Ties, Window,
 };
 use serde_json::{Value, from_value, json, to_value};
 
@@ -60,7 +60,7 @@ fn specifications_go_round() {
     }
 }
 
-/// Policies with parameters, as recordings keep them; and a recording made before there were sights.
+/// Policies with parameters, as recordings keep them; and a recording made before there was load information.
 #[test]
 fn policies_go_round() {
     let cohort = CohortSpec { capacity: 4, run_max: 2, cached_max: None, levels: 1 };
@@ -90,7 +90,11 @@ fn policies_go_round() {
     let stale = GateSpec { load_information: LoadInformation::Delayed(ms(3)), ..spec() };
     let written = to_value(&stale).expect("it can be written");
     assert_eq!(written["load_information"], json!({"delayed": {"secs": 0, "nanos": 3_000_000}}));
-    assert_eq!(from_value::<GateSpec>(written).expect("it can be read"), stale);
+    assert_eq!(from_value::<GateSpec>(written.clone()).expect("it can be read"), stale);
+    let mut earlier = written;
+    let sight = earlier.as_object_mut().unwrap().remove("load_information").unwrap();
+    earlier["sight"] = sight;
+    assert_eq!(from_value::<GateSpec>(earlier).expect("an earlier name"), stale);
     let report = Report { waiting: 2, utilisation: Share::new(0.25), ..Report::default() };
     let expected = json!({"waiting": 2, "busy": 0, "utilisation": 250_000});
     let expected = json!({"report": {"server": 1, "report": expected}});

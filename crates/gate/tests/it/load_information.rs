@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use gate::{
     Action, AtZero, Event, Gate, GateSpec, Job, JobId, KeyDefault, KeyDown, KeyMap, KeyOf, KeyRow,
-    Length, Queues, Report, RouterSpec, ServerSpec, Share, LoadInformation, Slot, SpecError, Ties, Time,
-    WeightedOrder, Window,
+    Length, LoadInformation, Queues, Report, RouterSpec, ServerSpec, Share, Slot, SpecError, Ties,
+    Time, WeightedOrder, Window,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -116,10 +116,12 @@ impl History {
             work: piece.work(at, speed) as f64,
         };
         match (self.spec.load_information, self.reports[server]) {
-            (LoadInformation::Delayed(delay), _) => match now.checked_sub(delay.as_nanos() as u64) {
-                None => as_of(&past[0], 0),
-                Some(at) => as_of(past.iter().rev().find(|p| p.since <= at).unwrap(), at),
-            },
+            (LoadInformation::Delayed(delay), _) => {
+                match now.checked_sub(delay.as_nanos() as u64) {
+                    None => as_of(&past[0], 0),
+                    Some(at) => as_of(past.iter().rev().find(|p| p.since <= at).unwrap(), at),
+                }
+            }
             (LoadInformation::Refreshed(period), _) => {
                 let period = period.as_nanos() as u64;
                 let at = now / period * period;
@@ -132,7 +134,9 @@ impl History {
                 utilisation: report.utilisation.as_f64(),
                 work: report.work as f64,
             },
-            (LoadInformation::Fresh | LoadInformation::Reported, _) => as_of(past.last().unwrap(), now),
+            (LoadInformation::Fresh | LoadInformation::Reported, _) => {
+                as_of(past.last().unwrap(), now)
+            }
         }
     }
 
@@ -232,9 +236,12 @@ fn every_choice_is_the_best_of_what_is_seen() {
     let span = Duration::from_nanos;
     let windows = [Window::SinceStart, Window::Recent(span(30))];
     let mut seed = 0;
-    for load_information in
-        [LoadInformation::Fresh, LoadInformation::Delayed(span(17)), LoadInformation::Refreshed(span(40)), LoadInformation::Reported]
-    {
+    for load_information in [
+        LoadInformation::Fresh,
+        LoadInformation::Delayed(span(17)),
+        LoadInformation::Refreshed(span(40)),
+        LoadInformation::Reported,
+    ] {
         for ties in [Ties::Lowest, Ties::Rotate, Ties::Random] {
             let length = [Length::Waiting, Length::InSystem][seed as usize % 2];
             let window = windows[seed as usize / 2 % 2];
@@ -259,7 +266,11 @@ fn every_choice_is_the_best_of_what_is_seen() {
                     seed += 1;
                     check(
                         seed,
-                        &GateSpec { load_information, seed, ..per_server(&[1, 2, 1, 3], router.clone()) },
+                        &GateSpec {
+                            load_information,
+                            seed,
+                            ..per_server(&[1, 2, 1, 3], router.clone())
+                        },
                     );
                 }
             }
@@ -384,7 +395,10 @@ fn ranges_and_tables_say_where_a_key_belongs() {
 #[test]
 fn a_report_takes_the_place_of_the_own_view() {
     let router = RouterSpec::ShortestQueue { length: Length::InSystem, ties: Ties::Lowest };
-    let mut play = Play::new(&GateSpec { load_information: LoadInformation::Reported, ..per_server(&[9, 9], router) });
+    let mut play = Play::new(&GateSpec {
+        load_information: LoadInformation::Reported,
+        ..per_server(&[9, 9], router)
+    });
     let report = |server, waiting| {
         let report = Report { waiting, ..Report::default() };
         Event::Report { server, report }

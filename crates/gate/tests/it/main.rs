@@ -7,6 +7,7 @@ mod disciplines;
 mod early_rejection;
 #[cfg(feature = "serde")]
 mod formats;
+mod load_information;
 mod model;
 mod play;
 mod protocol;
@@ -16,4 +17,3 @@ mod reserves;
 mod roles;
 mod routers;
 mod servers;
-mod load_information;

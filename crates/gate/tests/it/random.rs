@@ -6,9 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use gate::{
-    Access, Action, AtZero, CohortSpec, DisciplineSpec, Event, EarlyRejection, Gate, GateSpec, Job,
-    JobId, KeyDefault, KeyDown, KeyMap, KeyOf, KeyRow, Length, Queues, Report, Reserve, Role,
-    RouterSpec, ServerSpec, Share, LoadInformation, Slot, Ties, Time, WeightedOrder, Window,
+    Access, Action, AtZero, CohortSpec, DisciplineSpec, EarlyRejection, Event, Gate, GateSpec, Job,
+    JobId, KeyDefault, KeyDown, KeyMap, KeyOf, KeyRow, Length, LoadInformation, Queues, Report,
+    Reserve, Role, RouterSpec, ServerSpec, Share, Slot, Ties, Time, WeightedOrder, Window,
 };
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -154,7 +154,12 @@ fn draw_any_spec(chance: &mut Xoshiro256PlusPlus) -> GateSpec {
     let mut spec = draw_spec(chance, policy);
     spec.router = draw_router(chance, spec.servers.len() as u32, queues);
     let span = Duration::from_nanos(pick(chance, &[1, 7, 50]));
-    let load_information = [LoadInformation::Fresh, LoadInformation::Delayed(span), LoadInformation::Refreshed(span), LoadInformation::Reported];
+    let load_information = [
+        LoadInformation::Fresh,
+        LoadInformation::Delayed(span),
+        LoadInformation::Refreshed(span),
+        LoadInformation::Reported,
+    ];
     spec.load_information = pick(chance, &load_information);
     spec.early_rejection = pick(chance, &[None, Some(EarlyRejection { memory: span })]);
     spec

@@ -6,7 +6,7 @@ mod jobs;
 mod pools;
 mod running;
 
-use advise::{DisciplineEntry, RouterEntry, LoadInformationEntry};
+use advise::{DisciplineEntry, LoadInformationEntry, RouterEntry};
 use gate::{Length, Ties};
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use advise::Span;
 use gatefile::{
-    Disk, Files, GateFile, StatePolicy, Loaded, Method, Mode, Part, Reuse, Role, Slots, Spread,
+    Disk, Files, GateFile, Loaded, Method, Mode, Part, Reuse, Role, Slots, Spread, StatePolicy,
     Timeout, TlsMode, TlsVersion, load, read, support, translate,
 };
 
@@ -106,7 +106,8 @@ fn a_file_of_pgbouncer_is_read_with_its_defaults() {
     let forced = zero.file.database.iter().find(|one| one.name == "forced").unwrap();
     assert_eq!(forced.lifetime, None);
     assert!(replaced.iter().any(|line| line.starts_with("o.ini:20: `logfile`")), "{replaced:?}");
-    let of = |key: &str| unsupported.iter().any(|one| one.to_string().contains(&format!("`{key}`")));
+    let of =
+        |key: &str| unsupported.iter().any(|one| one.to_string().contains(&format!("`{key}`")));
     assert!(of("application_name_add_host") && of("so_reuseport"), "{unsupported:?}");
 }
 
@@ -399,7 +400,8 @@ fn what_a_job_is_about_is_said_where_it_is_looked_at() {
     assert!(told[0].contains("`down = \"wait\"` beside a replica"), "{told:?}");
     assert!(with("key = [{ tag = \"shop\" }]")[0].contains("`key`: nothing looks at it"));
     assert!(
-        with("router = \"join-idle-queue\"\nsight = \"reported\"")[0].contains("nobody reports")
+        with("router = \"join-idle-queue\"\nload-information = \"reported\"")[0]
+            .contains("nobody reports")
     );
 }
 

@@ -174,12 +174,12 @@ fn a_server_that_is_down_is_passed_over_and_comes_back() {
     let stats = gate.stats();
     assert!(!stats.upstreams[0].up);
     assert_eq!(stats.upstreams[0].errors(UpstreamError::Connect), 1);
-    client.get("/").assert_refused("no-upstream");
+    client.get("/").assert_refused("unreachable");
     let upstream = Upstream::start_at(address, |stream, seen| ok(stream, seen.target()));
     gate.wait_for("up", |stats| stats.upstreams[0].up);
     assert_eq!(client.get("/back").text(), "/back");
     assert_eq!(upstream.requests(), 1);
-    assert_eq!(gate.finish().stats.refused_no_upstream, 1);
+    assert_eq!(gate.finish().stats.refused_unreachable, 1);
 }
 
 #[test]
@@ -191,13 +191,13 @@ fn a_request_waits_for_a_server_that_is_down_as_long_as_it_may() {
     let mut client = gate.client();
     assert_eq!(client.get("/").status(), 502);
     let began = Instant::now();
-    client.get("/").assert_refused("no-upstream");
+    client.get("/").assert_refused("unreachable");
     assert!(began.elapsed() >= ms(300), "{:?}", began.elapsed());
     client.send("GET /back HTTP/1.1\r\nHost: a\r\n\r\n");
     gate.wait_for("waiting", |stats| stats.waiting == 1);
     let _upstream = Upstream::start_at(address, |stream, seen| ok(stream, seen.target()));
     assert_eq!(client.response().text(), "/back");
-    assert_eq!(gate.finish().stats.refused_no_upstream, 1);
+    assert_eq!(gate.finish().stats.refused_unreachable, 1);
 }
 
 #[test]

@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime};
 
 use super::server::{Killed, Rooms};
 use super::{Admitted, Answer, Ask, Refusal};
-use crate::slab::{Key, Socket};
+use crate::connection::{Connection, Filled};
 use crate::deadlines::Deadline;
-use crate::connection::{Filled, Connection};
+use crate::slab::{Key, Socket};
 use pgconsole::{Control, Heard, Reply, Session, Snapshot, Want};
 use pgwire::SqlState;
 use pgwire::frame::{Frames, Frontend, HEAD, Limits, Piece};
@@ -135,7 +135,9 @@ impl Rooms {
 
     /// Something happened to an administrator's connection.
     pub(super) fn hear_administrator(&mut self, key: Key) {
-        let Some(AdminConnection::Administrator(one)) = self.admin_connections.get_mut(key) else { return };
+        let Some(AdminConnection::Administrator(one)) = self.admin_connections.get_mut(key) else {
+            return;
+        };
         if one.connection.flush(&mut self.buffers).is_err() {
             return self.part(key);
         }
@@ -256,7 +258,9 @@ impl Rooms {
 
     /// One who does not read what was said to it has a deadline.
     fn watch(&mut self, key: Key) {
-        let Some(AdminConnection::Administrator(one)) = self.admin_connections.get_mut(key) else { return };
+        let Some(AdminConnection::Administrator(one)) = self.admin_connections.get_mut(key) else {
+            return;
+        };
         let socket = Socket::Client(key);
         if !one.connection.is_blocked() {
             self.deadlines.clear(socket, &mut one.deadline);

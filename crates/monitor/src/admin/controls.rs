@@ -5,10 +5,10 @@ use std::time::Duration;
 use gate::Time;
 
 use super::{AllPools, Answer, Ask, Asked, settings};
-use crate::slab::Key;
 use crate::client::{Client, State};
 use crate::pool::PoolIndex;
 use crate::reload::Reloaded;
+use crate::slab::Key;
 use crate::state::{Loop, Phase};
 use pgconsole::{self, Control, Refusal, Shutdown};
 use pgwire::SqlState;
@@ -265,7 +265,10 @@ impl Loop {
         self.stop_jobs(target.as_deref());
         let pools = self.pools_of(target.as_deref());
         let is_in = |state: &State| {
-            matches!(state, State::WaitingForWelcome(_) | State::Idle | State::Waits(_) | State::Served(_))
+            matches!(
+                state,
+                State::WaitingForWelcome(_) | State::Idle | State::Waits(_) | State::Served(_)
+            )
         };
         let clients = self.clients.iter();
         let clients = clients.filter(|(_, one)| is_in(&one.state) && pools.contains(&one.pool));
@@ -351,7 +354,8 @@ impl Loop {
     }
 
     fn take_wait(&mut self, admin_connection: Key) -> Option<Wait> {
-        let at = self.admin.waits.iter().position(|wait| wait.admin_connection == admin_connection)?;
+        let at =
+            self.admin.waits.iter().position(|wait| wait.admin_connection == admin_connection)?;
         Some(self.admin.waits.remove(at))
     }
 

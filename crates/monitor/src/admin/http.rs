@@ -14,12 +14,12 @@
 use std::net::IpAddr;
 
 use super::Answer;
+use super::connection::{AdminConnection, Reader};
 use super::server::Rooms;
-use super::connection::{Reader, AdminConnection};
-use crate::slab::Key;
 use crate::admin::Ask;
-use crate::state::Phase;
 use crate::connection::Filled;
+use crate::slab::Key;
+use crate::state::Phase;
 use pgconsole::{PAGE, Snapshot, prometheus, state_json};
 
 /// The longest head \[byte\], and the most fields in it.
@@ -140,7 +140,9 @@ impl Rooms {
     /// Something happened to a connection over HTTP.
     pub(super) fn hear_reader(&mut self, key: Key) {
         let own = self.address.map(|address| address.ip());
-        let Some(AdminConnection::Reader(reader)) = self.admin_connections.get_mut(key) else { return };
+        let Some(AdminConnection::Reader(reader)) = self.admin_connections.get_mut(key) else {
+            return;
+        };
         if reader.connection.flush(&mut self.buffers).is_err() {
             return self.part(key);
         }

@@ -2,9 +2,9 @@
 
 use subtle::ConstantTimeEq;
 
-use super::{Admitted, AdminMessage};
-use crate::slab::{Key, Socket};
+use super::{AdminMessage, Admitted};
 use crate::client::{SECRET_BYTES, Wanted};
+use crate::slab::{Key, Socket};
 use crate::state::Loop;
 use pgwire::SqlState;
 use pgwire::startup::Version;

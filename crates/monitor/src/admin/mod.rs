@@ -12,13 +12,13 @@
 //! is asked of the loop is one snapshot at a time, and these take a twentieth of its time at most.
 
 mod config;
-mod controls;
-mod server;
-mod login;
-mod snapshot;
-mod http;
-mod settings;
 mod connection;
+mod controls;
+mod http;
+mod login;
+mod server;
+mod settings;
+mod snapshot;
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -33,11 +33,11 @@ use controls::Wait;
 pub(super) use controls::{Awaited, Ending};
 pub(super) use server::{AdminServer, Opened};
 
-use super::slab::Key;
+use super::connection::Connection;
 use super::modelling::Models;
 use super::pool::PoolIndex;
+use super::slab::Key;
 use super::state::Phase;
-use super::connection::Connection;
 use pgconsole::{Access, Control, Counts, Refusal, Snapshot};
 
 /// A request of the admin server to the loop, with the admin connection that it is for.

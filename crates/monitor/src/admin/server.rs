@@ -12,12 +12,14 @@ use gate::Time;
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Waker};
 
-use super::connection::{Administrator, Reader, AdminConnection};
-use super::{Admitted, Answer, Ask, Asked, AdminMessage, Line, Listening};
-use crate::slab::{Slab, Key, Socket};
+use super::connection::{AdminConnection, Administrator, Reader};
+use super::{AdminMessage, Admitted, Answer, Ask, Asked, Line, Listening};
+use crate::connection::{Buffers, Connection, Stream};
 use crate::deadlines::Deadlines;
-use crate::connection::{Buffers, Stream, Connection};
-use pgconsole::{Buffered, Client, ClientState, Connection as ConnectionRow, Replication, Snapshot};
+use crate::slab::{Key, Slab, Socket};
+use pgconsole::{
+    Buffered, Client, ClientState, Connection as ConnectionRow, Replication, Snapshot,
+};
 use pgwire::SqlState;
 use pgwire::message::{Report, Severity, write};
 
@@ -58,7 +60,10 @@ impl AdminServer {
     ///
     /// # Errors
     /// If the address is taken, or the system has no room for a loop.
-    pub(crate) fn bind(http: Option<SocketAddr>, given: Option<OwnedFd>) -> io::Result<AdminServer> {
+    pub(crate) fn bind(
+        http: Option<SocketAddr>,
+        given: Option<OwnedFd>,
+    ) -> io::Result<AdminServer> {
         let poll = Poll::new()?;
         let given = given.map(|socket| TcpListener::from_std(socket.into()));
         let bound = || http.map(TcpListener::bind).transpose();
@@ -268,10 +273,15 @@ impl Rooms {
 
     /// Administrators are clients, too.
     fn add_administrators(&self, snapshot: &mut Snapshot) {
-        let administrators = self.admin_connections.iter().filter_map(|(_, admin_connection)| match admin_connection {
-            AdminConnection::Administrator(administrator) => Some(administrator.as_client()),
-            AdminConnection::Reader(_) => None,
-        });
+        let administrators =
+            self.admin_connections.iter().filter_map(
+                |(_, admin_connection)| match admin_connection {
+                    AdminConnection::Administrator(administrator) => {
+                        Some(administrator.as_client())
+                    }
+                    AdminConnection::Reader(_) => None,
+                },
+            );
         snapshot.clients.extend(administrators);
     }
 
@@ -379,10 +389,11 @@ impl Rooms {
 
     /// Closes the connection of an administrator by its number on the console.
     pub(super) fn kill(&mut self, id: u64) -> Killed {
-        let found = self.admin_connections.iter().find(|(_, admin_connection)| match admin_connection {
-            AdminConnection::Administrator(administrator) => administrator.id == id,
-            AdminConnection::Reader(_) => false,
-        });
+        let found =
+            self.admin_connections.iter().find(|(_, admin_connection)| match admin_connection {
+                AdminConnection::Administrator(administrator) => administrator.id == id,
+                AdminConnection::Reader(_) => false,
+            });
         match found.map(|(key, _)| key) {
             Some(key) => {
                 self.part(key);
@@ -412,7 +423,7 @@ impl Administrator {
         Client {
             connection: ConnectionRow {
                 id: self.id,
-                write_half: None,
+                link: None,
                 user: self.user.clone(),
                 database: self.database.clone(),
                 replication: Replication::None,

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use crate::admin::Admin;
 use crate::config::{Admission, CLIENTS_MAX, Config, Limits, ROOM, Reuse, Timeouts};
 use crate::server_tls::TlsMode;
-use crate::admin::Admin;
 use pgconsole::{Refusal, Setting};
 use pgwire::SqlState;
 use pgwire::auth::Method;
@@ -335,7 +335,8 @@ pub(super) fn set(config: &mut Config, key: &str, value: &str) -> Result<(), Ref
 
 /// Seconds, or a number with one of these units.
 fn read_time(text: &str) -> Option<Duration> {
-    let split = text.find(|admin_message: char| admin_message.is_ascii_alphabetic()).unwrap_or(text.len());
+    let split =
+        text.find(|admin_message: char| admin_message.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let unit = match unit {
         "us" => 1e-6,

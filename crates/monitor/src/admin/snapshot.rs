@@ -9,20 +9,20 @@ use std::time::Duration;
 use gate::{Role, Time};
 use live::ClassCounts;
 
-use crate::slab::Key;
+use crate::admin::{Periods, settings};
 use crate::client::{self, State};
 use crate::config::{self, Address};
-use crate::admin::{Periods, settings};
+use crate::connection::{BUFFER, Connection};
 use crate::pool::{self, PoolIndex};
 use crate::quotas::UNBOUNDED;
 use crate::server;
+use crate::slab::Key;
 use crate::state::Loop;
 use crate::stats::ServerStats;
-use crate::connection::{BUFFER, Connection};
 use pgconsole::{
-    Buffered, Class, Client, ClientState, Connection as ConnectionRow, Counts, Database, Memory, Mode, Pool,
-    PoolClients, PoolServers, Replication, Server, ServerSlots, ServerState, Slots, SlotsOf,
-    Snapshot, User, Waiter,
+    Buffered, Class, Client, ClientState, Connection as ConnectionRow, Counts, Database, Memory,
+    Mode, Pool, PoolClients, PoolServers, Replication, Server, ServerSlots, ServerState, Slots,
+    SlotsOf, Snapshot, User, Waiter,
 };
 use pgwire::startup;
 
@@ -168,7 +168,7 @@ impl Loop {
         for (key, client) in self.clients.iter() {
             tallies.buffers += client.connection.borrowed();
             let since = |moment| self.now.since(moment);
-            let (pool, state, write_half, waited) = match &client.state {
+            let (pool, state, link, waited) = match &client.state {
                 State::Opening(_) | State::Looking(_) | State::Asked(_) => {
                     (None, ClientState::Login, None, Duration::ZERO)
                 }
@@ -184,8 +184,8 @@ impl Loop {
                 State::Served(at) => {
                     let server = self.servers.get(*at);
                     let waited = server.and_then(|server| server.query_since).map(since);
-                    let write_half = server.map(|server| server.id);
-                    (Some(client.pool), ClientState::Active, write_half, waited.unwrap_or_default())
+                    let link = server.map(|server| server.id);
+                    (Some(client.pool), ClientState::Active, link, waited.unwrap_or_default())
                 }
                 State::Cancelling => (
                     cancels.get(&key).copied(),
@@ -207,7 +207,7 @@ impl Loop {
             let names = pool.map(|pool| &names[pool]);
             let connection = ConnectionRow {
                 id: client.id,
-                write_half,
+                link,
                 user: names.map_or(&nobody, |names| &names.user).clone(),
                 database: names.map_or(&nobody, |names| &names.database).clone(),
                 replication: replication(client.replication),
@@ -253,12 +253,13 @@ impl Loop {
             *count += 1;
             let connection = server.connection.as_ref();
             tallies.buffers += connection.map_or(0, Connection::borrowed);
-            let (peer, local) = connection.map_or((None, None), |connection| connection.stream().ends());
-            let write_half = server.client.and_then(|client| self.clients.get(client));
+            let (peer, local) =
+                connection.map_or((None, None), |connection| connection.stream().ends());
+            let link = server.client.and_then(|client| self.clients.get(client));
             let waited = server.query_since.map(|since| self.now.since(since));
             let connection = ConnectionRow {
                 id: server.id,
-                write_half: write_half.map(|client| client.id),
+                link: link.map(|client| client.id),
                 user: names[server.pool].user.clone(),
                 database: names[server.pool].database.clone(),
                 replication: replication(server.replication),
@@ -268,11 +269,13 @@ impl Loop {
                 requested: self.calendar(server.query_since.unwrap_or(server.active)),
                 waited: waited.unwrap_or_default(),
                 process: Some(server.process).filter(|process| *process != 0),
-                tls: connection.map_or(nobody.clone(), |connection| shared(&connection.server_tls(), &nobody)),
-                application_name: write_half
+                tls: connection
+                    .map_or(nobody.clone(), |connection| shared(&connection.server_tls(), &nobody)),
+                application_name: link
                     .map_or(nobody.clone(), |client| self.application(client, &nobody)),
                 prepared: small(server.relay.prepared()),
-                buffered: connection.map_or(Buffered::default(), |connection| buffered(connection, 0)),
+                buffered: connection
+                    .map_or(Buffered::default(), |connection| buffered(connection, 0)),
             };
             let closing = server.closing || server.tainted;
             found.push(Server { connection, state, closing });

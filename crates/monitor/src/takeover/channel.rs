@@ -16,7 +16,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
-use super::protocol::{GIVEN_MAX, Malformed, TAKEN_MAX, Message};
+use super::protocol::{GIVEN_MAX, Malformed, Message, TAKEN_MAX};
 use crate::peer;
 
 /// Bytes that are read at once \[byte\].
@@ -128,7 +128,11 @@ impl Channel {
     ///
     /// # Errors
     /// If it is too long; then nothing was said.
-    pub(super) fn say(&mut self, message: &Message, socket: Option<OwnedFd>) -> Result<u64, Malformed> {
+    pub(super) fn say(
+        &mut self,
+        message: &Message,
+        socket: Option<OwnedFd>,
+    ) -> Result<u64, Malformed> {
         let bytes = message.encode(self.side.bounds().1)?;
         self.unsent += bytes.len();
         self.output.push_back(Parcel { bytes, at: 0, socket });

@@ -33,8 +33,8 @@
 
 mod channel;
 mod predecessor;
-mod successor;
 mod protocol;
+mod successor;
 
 use gate::Time;
 use std::collections::BTreeMap;
@@ -44,17 +44,17 @@ use std::time::Duration;
 use thiserror::Error;
 
 pub(super) use predecessor::Successor;
-pub(super) use successor::{Given, Predecessor};
 pub(super) use protocol::Place;
+pub(super) use successor::{Given, Predecessor};
 
-use super::slab::{Key, Socket};
 use super::client::State;
 use super::listen::Listener;
 use super::log::Line;
 use super::run::Running;
+use super::slab::{Key, Socket};
 use super::state::{Loop, Phase};
 use channel::Channel;
-use protocol::{SECRET_MAX, Message};
+use protocol::{Message, SECRET_MAX};
 
 /// Words of the other side that are heard before clients have their turn.
 const ROUNDS: u32 = 64;

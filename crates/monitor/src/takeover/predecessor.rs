@@ -10,17 +10,17 @@ use std::time::Duration;
 use gate::Time;
 
 use super::channel::{Channel, Filled, Side};
-use super::protocol::{FORMAT, Place, Pool, MigratingClient, Message, Wrote};
+use super::protocol::{FORMAT, Message, MigratingClient, Place, Pool, Wrote};
 use super::{Predecessor, ROUNDS, Takeover};
-use crate::slab::{Key, Socket};
+use crate::admin::Listening;
 use crate::client::{Client, State};
+use crate::connection::Stream;
 use crate::listen::Listener;
 use crate::log::Line;
-use crate::admin::Listening;
 use crate::pool::PoolIndex;
 use crate::run::{DOOR, LISTENERS, Running, SUCCESSOR};
+use crate::slab::{Key, Socket};
 use crate::state::{Loop, Phase};
-use crate::connection::Stream;
 use pgsession::statements::ExportedName;
 use pgwire::startup::Replication;
 
@@ -496,7 +496,7 @@ impl Loop {
             let next = successor.statements.len() as u64;
             let known = successor.statements.get(&(number, own.number)).copied();
             if known.is_none() {
-                let statement = pool.statement_cache.client(&client.statements, name)?;
+                let statement = pool.statement_cache.export(&client.statements, name)?;
                 let message = Message::Statement { number: next, statement };
                 successor.channel.say(&message, None).ok()?;
                 successor.statements.insert((number, own.number), next);
@@ -504,18 +504,18 @@ impl Loop {
             let told = ExportedName { number: known.unwrap_or(next), ..own };
             statements.push((name.to_vec(), told));
         }
-        let client = MigratingClient {
+        let migrating = MigratingClient {
             number: successor.numbered + 1,
             pool: number,
             user: client.user.as_deref()?.to_vec(),
             process: client.process,
             secret: client.secret().to_vec(),
             wrote: client.wrote.map_or(Wrote::Nothing, |_| Wrote::Perhaps),
-            settings: client.settings.client()?,
+            settings: client.settings.export()?,
             statements,
         };
         let socket = client.connection.stream().socket().ok()?;
-        let message = Message::Client(Box::new(client));
+        let message = Message::Client(Box::new(migrating));
         // Both processes have the socket from here on: this one must hear nothing of it, or both
         // would read.
         watchers.release(&client.connection).ok()?;

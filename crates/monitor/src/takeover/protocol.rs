@@ -8,7 +8,7 @@
 
 use crate::config::Mode;
 use pgsession::sql::tokens::{Encoding, LexerMode, Strings};
-use pgsession::sql::{Named, ExportedSettings, Value};
+use pgsession::sql::{ExportedSettings, Named, Value};
 use pgsession::statements::{ExportedName, ExportedStatement, Shape};
 use pgwire::auth::{Credential, Keys};
 
@@ -470,7 +470,10 @@ impl<'a> In<'a> {
         let strings = self.one_of(&[Strings::Standard, Strings::Backslash])?;
         let encoding = self.one_of(&[Encoding::AsciiSafe, Encoding::AsciiUnsafe])?;
         let (lexer_mode, tail) = (LexerMode { strings, encoding }, self.owned()?);
-        Some(Message::Statement { number, statement: ExportedStatement { scope, lexer_mode, tail } })
+        Some(Message::Statement {
+            number,
+            statement: ExportedStatement { scope, lexer_mode, tail },
+        })
     }
 
     fn client(&mut self) -> Option<MigratingClient> {
@@ -640,7 +643,9 @@ mod tests {
                 10 => Message::Client(Box::new(self.client())),
                 11 => Message::Has { number },
                 12 => Message::Declines { number, why: self.text() },
-                13 => Message::Cancel { number, process: self.number() as u32, secret: self.bytes() },
+                13 => {
+                    Message::Cancel { number, process: self.number() as u32, secret: self.bytes() }
+                }
                 14 => Message::Cancelled { number },
                 15 => Message::Ending,
                 16 => Message::GivenUp { why: self.text() },

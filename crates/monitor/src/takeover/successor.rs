@@ -16,15 +16,15 @@ use mio::net::{TcpStream, UnixStream as MioUnixStream};
 use socket2::{Domain, SockRef, Type};
 
 use super::channel::{Channel, Filled, Heard, Side};
-use super::protocol::{FORMAT, Place, Pool, MigratingClient, Message, Wrote};
+use super::protocol::{FORMAT, Message, MigratingClient, Place, Pool, Wrote};
 use super::{AFTERWARDS, ROUNDS, TakeoverError};
-use crate::slab::{Key, Socket};
 use crate::client::{Client, SECRET_BYTES, State, Wanted};
+use crate::connection::{Connection, Stream};
 use crate::listen::{Listener, Peer};
 use crate::log::Line;
 use crate::run::{PREDECESSOR, Running};
+use crate::slab::{Key, Socket};
 use crate::state::{Loop, Phase};
-use crate::connection::{Stream, Connection};
 use pgsession::sql::{Settings, SettingsBounds};
 use pgsession::statements::{self, ExportedName, ExportedStatement};
 use pgwire::frame::Limits;
@@ -409,14 +409,15 @@ impl Loop {
     ///
     /// # Errors
     /// Why it cannot be here. All is as it was then.
-    fn take_in(&mut self, client: MigratingClient, socket: OwnedFd) -> Result<Key, String> {
+    fn take_in(&mut self, migrating: MigratingClient, socket: OwnedFd) -> Result<Key, String> {
         if self.phase != Phase::Open {
             return Err("the gate that takes over is shutting down".into());
         }
         if self.is_full() {
             return Err("the gate that takes over has as many clients as it may have".into());
         }
-        let MigratingClient { pool, user, process, secret, wrote, settings, statements, .. } = client;
+        let MigratingClient { pool, user, process, secret, wrote, settings, statements, .. } =
+            migrating;
         let predecessor = self.takeover.predecessor.as_ref().expect("its caller has it");
         let told = predecessor.pools.get(&pool).ok_or("its pool was not told")?.clone();
         if !(1..=SECRET_BYTES).contains(&secret.len()) || !self.is_free(process) {
@@ -462,7 +463,7 @@ impl Loop {
         (client.id, client.came, client.ends, client.asked) = (id, came, ends, came);
         (client.state, client.pool, client.entered) = (State::Migrating, pool, came);
         (client.settings, client.statements) = (settings, names);
-        client.timeout = self.client_timeouts.of(&user);
+        client.timeouts = self.client_timeouts.of(&user);
         client.user = Some(user);
         client.process = process;
         client.secret[..secret.len()].copy_from_slice(&secret);

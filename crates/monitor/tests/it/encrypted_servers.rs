@@ -101,7 +101,7 @@ pub(super) fn unnamed(port: u16) -> Address {
 pub(super) fn behind(address: Address, wanted: &ServerTls, role: &str) -> Database {
     let mut database = database(Mode::Transaction, 2);
     database.servers = vec![address];
-    database.encryption = Encryption::load(wanted).unwrap();
+    database.server_tls = Encryption::load(wanted).unwrap();
     if role != "sekisho" {
         database.login = Some((role.as_bytes().to_vec(), Credential::Password(b"mine".to_vec())));
     } else {
@@ -213,7 +213,7 @@ fn a_password_in_clear_is_only_for_servers_that_are_verified() {
 fn a_server_that_speaks_no_tls_is_taken_only_where_that_will_do() {
     let at = |mode, authority| {
         let mut database = database(Mode::Transaction, 1);
-        database.encryption = Encryption::load(&wanted(mode, authority)).unwrap();
+        database.server_tls = Encryption::load(&wanted(mode, authority)).unwrap();
         let gate = Gate::new(trusting(database));
         let came = runtime().block_on(async { comes(&gate, "sekisho").await.map(drop) });
         gate.end();

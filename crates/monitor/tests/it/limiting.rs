@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use monitor::{Mode, ClientTimeouts, UnlistedUsers, UserTerms};
+use monitor::{ClientTimeouts, Mode, UnlistedUsers, UserTerms};
 use pgwire::message::write;
 use pgwire::startup::Version;
 
@@ -105,7 +105,10 @@ fn a_query_and_a_transaction_that_take_too_long_are_ended_at_the_server_too() {
     let mut config = trusting(database(Mode::Transaction, 2));
     config.timeouts.query = Some(Duration::from_millis(300));
     config.databases[0].forced = Some(b"sekisho".to_vec());
-    let terms = |patience| UserTerms { patience: Some(patience), ..UserTerms::default() };
+    let terms = |client_timeouts| UserTerms {
+        client_timeouts: Some(client_timeouts),
+        ..UserTerms::default()
+    };
     let slow = ClientTimeouts { transaction: Some(Duration::from_millis(400)), ..patient };
     config.terms.insert(b"slow".to_vec(), terms(slow));
     config.terms.insert(b"patient".to_vec(), terms(patient));

@@ -5,7 +5,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use monitor::{Admission, Config, Database, LOOKUP_QUERY, Lookup, Mode, Share, UnlistedUsers, TlsMode};
+use monitor::{
+    Admission, Config, Database, LOOKUP_QUERY, Lookup, Mode, Share, TlsMode, UnlistedUsers,
+};
 use pgwire::auth::{Credential, Method};
 use pgwire::secrets::{MockKey, Users};
 
@@ -71,7 +73,7 @@ fn users_of_the_database_get_in_with_their_own_passwords_while_these_are_valid()
     });
     let stats = gate.stats();
     assert!((6..25).contains(&stats.lookups), "most were known: {stats:?}");
-    assert_eq!((stats.lookups_failed, stats.logins_failed), (0, 20), "{stats:?}");
+    assert_eq!((stats.auth_queries_failed, stats.logins_failed), (0, 20), "{stats:?}");
     assert_eq!(stats.pools.len(), 1, "nobody else has a pool: {stats:?}");
 
     // A new password is found soon after the old one was refused.
@@ -110,7 +112,7 @@ fn users_who_prove_nothing_must_be_known_to_the_database_and_need_no_password() 
             assert_eq!(comes(&gate, unknown, "").await, Err("28000".to_owned()), "{unknown}");
         }
     });
-    assert_eq!(gate.stats().lookups, 3);
+    assert_eq!(gate.stats().auth_queries, 3);
     gate.end();
     does("drop role proven");
     does("drop role unable");
@@ -186,7 +188,7 @@ fn what_users_have_made_cannot_stand_in_for_what_is_asked() {
         let came = runtime().block_on(comes(&gate, "planted", "mine"));
         assert_eq!(came, Err("57P03".to_owned()), "{query}");
         let stats = gate.stats();
-        assert!(stats.lookup_fault.as_ref().unwrap().contains(cause), "{query}: {stats:?}");
+        assert!(stats.auth_query_fault.as_ref().unwrap().contains(cause), "{query}: {stats:?}");
         gate.end();
     }
     let gate = Gate::new(found("select * from public.secret_of($1)"));
@@ -217,7 +219,7 @@ fn nobody_else_waits_for_a_lookup_and_it_ends_by_its_deadline() {
         assert_eq!(waits.join().unwrap(), Err("57P03".to_owned()));
     });
     let stats = gate.stats();
-    assert_eq!((stats.lookups, stats.lookups_failed), (1, 1), "{stats:?}");
+    assert_eq!((stats.lookups, stats.auth_queries_failed), (1, 1), "{stats:?}");
     gate.end();
 }
 
@@ -268,7 +270,7 @@ fn a_server_that_does_not_answer_holds_up_no_lookups_elsewhere() {
         }
     });
     let stats = gate.stats();
-    assert_eq!((stats.lookups, stats.lookups_failed), (7, 6), "{stats:?}");
+    assert_eq!((stats.lookups, stats.auth_queries_failed), (7, 6), "{stats:?}");
     gate.end();
     does("drop role sought_beside");
 }
@@ -288,10 +290,10 @@ fn secrets_are_looked_up_on_an_encrypted_way() {
     assert_eq!(runtime().block_on(comes(&gate, "by_tls", "other")), Err("28P01".to_owned()));
     gate.end();
     let other = wanted(TlsMode::VerifyFull, Some("stranger.pem"));
-    database.encryption = monitor::Encryption::load(&other).unwrap();
+    database.server_tls = monitor::Encryption::load(&other).unwrap();
     let gate = Gate::new(asking(database));
     assert_eq!(runtime().block_on(comes(&gate, "by_tls", "mine")), Err("57P03".to_owned()));
-    let fault = gate.stats().lookup_fault.unwrap();
+    let fault = gate.stats().auth_query_fault.unwrap();
     assert!(fault.contains("UnknownIssuer"), "{fault}");
     gate.end();
 }
@@ -354,7 +356,7 @@ fn wrong_passwords_by_the_hundred_cost_others_nothing() {
     let stats = gate.stats();
     assert_eq!(stats.logins_failed, (GUESSERS * GUESSES) as u64, "{stats:?}");
     assert!(stats.lookups < (GUESSERS / 2 * GUESSES) as u64, "guesses look little up: {stats:?}");
-    assert_eq!(stats.lookups_failed, 0);
+    assert_eq!(stats.auth_queries_failed, 0);
     gate.end();
     does("drop role guessed");
 }

@@ -197,7 +197,7 @@ fn what_fresh_connections_are_asked_counts_at_once() {
     let with = |one: u8| {
         let mut config = slots(1);
         let query = format!("create temp table started as select {one} as one");
-        config.databases[0].upkeep.connect_query = Some(query);
+        config.databases[0].maintenance.connect_query = Some(query);
         config
     };
     let gate = Gate::new(with(1));

@@ -25,8 +25,8 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use tokio_postgres::Client;
 
 use super::encrypting::{encrypted, start};
-use super::session_state::at_the_server;
 use super::listening::Folder;
+use super::session_state::at_the_server;
 use super::{
     Gate, Raw, account, ask, config as known, database, directly, enter, runtime, shown, trusting,
 };

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::{
-    Answer, Pipeline, Copy, End, SyncMarker, Flushed, Kept, Question, Segment, Skip, Stage, Whose,
+    Answer, Copy, End, Flushed, Kept, Pipeline, Question, Segment, Skip, Stage, SyncMarker, Whose,
 };
 use pgwire::frame::Frontend;
 use pgwire::message::{Status, write};

@@ -3,8 +3,8 @@
 use thiserror::Error;
 
 use super::{
-    Answer, Pipeline, Copy, End, SyncMarker, Flushed, Kind, Replication, Request, Segment, Skip,
-    Stage, Whose,
+    Answer, Copy, End, Flushed, Kind, Pipeline, Replication, Request, Segment, Skip, Stage,
+    SyncMarker, Whose,
 };
 use super::internal::QUESTION;
 use pgwire::SqlState;

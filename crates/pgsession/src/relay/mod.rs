@@ -16,19 +16,19 @@
 //!
 //! ```
 //! use pgwire::frame::{Frames, Frontend, Limits};
-//! use pgsession::relay::{Copied, Guest, News, Relay, Stop};
-//! use pgsession::statements::{Bounds, Statement cache, Client};
+//! use pgsession::relay::{Copied, ClientStatements, News, Relay, Stop};
+//! use pgsession::statements::{Bounds, StatementCache, Client};
 //!
 //! let mut relay = Relay::new(Limits::SESSION);
-//! let mut statement cache = Statement cache::new([7; 8], Bounds::default());
+//! let mut statement_cache = StatementCache::new([7; 8], Bounds::default());
 //! let mut client = Client::new(0);
 //! let mut frames = Frames::<Frontend>::new(Limits::SESSION);
-//! let mut guest = Guest { client: &mut client, statement cache: &mut statement cache };
+//! let mut client_statements = ClientStatements { client: &mut client, statement_cache: &mut statement_cache };
 //!
 //! let asked = b"Q\0\0\0\x0dselect 1\0";
 //! let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
 //! let mut out = Copied::new(asked, &mut to_server);
-//! let taken = relay.from_client(&mut guest, &mut frames, asked, &mut out, &mut to_client)?;
+//! let taken = relay.from_client(&mut client_statements, &mut frames, asked, &mut out, &mut to_client)?;
 //! assert_eq!((taken.bytes, taken.stop), (asked.len(), Stop::More { needs: 5 }));
 //! assert_eq!(to_server, asked);
 //! assert!(relay.kept().is_some(), "it owes a reply");
@@ -36,14 +36,14 @@
 //! let said = b"C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
 //! let mut out = Copied::new(said, &mut to_client);
 //! let (client, mut beside) = (Some(&mut client), Vec::new());
-//! relay.from_server(client, &mut statement cache, said, &mut out, &mut beside, |_: News| {})?;
+//! relay.from_server(client, &mut statement_cache, said, &mut out, &mut beside, |_: News| {})?;
 //! assert_eq!(to_client, said);
 //! assert_eq!(relay.kept(), None);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod replies;
 mod out;
+mod replies;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -54,10 +54,10 @@ use self::out::Run;
 pub use self::out::{Copied, Out};
 
 use super::pipeline::{
-    Abandoned, Pipeline, Forwarded, Kept, Local, SendError, Sent, Turn, Violation, Whose,
+    Abandoned, Forwarded, Kept, Local, Pipeline, SendError, Sent, Turn, Violation, Whose,
 };
 use super::sql::{Effect, Left, Reasons};
-use super::statements::{StatementCache, Client, Forward, Message, Server};
+use super::statements::{Client, Forward, Message, Server, StatementCache};
 use pgwire::SqlState;
 use pgwire::frame::{Backend, FrameError, Frames, Frontend, Limits, Piece};
 use pgwire::message::read::{Fields, ReadError};
@@ -433,7 +433,8 @@ impl Relay {
         let forward = match &mut self.names {
             Names::Kept => transparently(&mut self.pipeline, tag, &mut self.scratch)?,
             Names::Rewritten(statements) => {
-                let client_statements = (&mut *client_statements.client, &mut *client_statements.statement_cache);
+                let client_statements =
+                    (&mut *client_statements.client, &mut *client_statements.statement_cache);
                 let out = &mut self.scratch;
                 statements.ask(&mut self.pipeline, client_statements, message, out)
             }

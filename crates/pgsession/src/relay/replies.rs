@@ -6,7 +6,7 @@ use super::out::{Out, Run};
 use super::{Instead, Names, News, Presence, Relay, Rest, ServerFault, Stop, Taken};
 use crate::pipeline::{End, Fate, Forwarded, Kept, Received, To};
 use crate::sql::Effect;
-use crate::statements::{StatementCache, Client, Completed, Treatment};
+use crate::statements::{Client, Completed, StatementCache, Treatment};
 use pgwire::SqlState;
 use pgwire::frame::{Backend, HEAD, Piece};
 use pgwire::message::{read, write};
@@ -149,7 +149,8 @@ impl Relay {
                 let client_statements = (client, &mut *replies.statement_cache);
                 let what = (tag, received.fate);
                 let (pipeline, instead) = (&self.pipeline, &mut self.scratch);
-                treatment = statements.reply(pipeline, client_statements, what, message, instead)?;
+                treatment =
+                    statements.reply(pipeline, client_statements, what, message, instead)?;
                 statements.ask_for_end(&mut self.pipeline, replies.to_server);
             } else {
                 assert!(statements.is_settled(), "what a client has asked is heard with it");
@@ -229,9 +230,7 @@ impl Relay {
             Backend::CommandComplete if is_clients => {
                 news(News::Completed { tag: body.strip_suffix(b"\0").unwrap_or(body), left });
             }
-            Backend::CommandComplete
-                if self.own.front() == Some(&self.pipeline.front_number()) =>
-            {
+            Backend::CommandComplete if self.own.front() == Some(&self.pipeline.front_number()) => {
                 let count = body.strip_suffix(b"\0").and_then(|tag| tag.strip_prefix(b"SELECT "));
                 let count = count.and_then(|count| std::str::from_utf8(count).ok()?.parse().ok());
                 self.own_rows = count.unwrap_or(0);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::effects::{Effect, Effects, EffectKind, asks_of_sequences, effects};
+use super::effects::{Effect, EffectKind, Effects, asks_of_sequences, effects};
 use super::settings::{is_meaning, is_reported};
 use super::tokens::{LexerMode, Unclear};
 use pgwire::SqlState;
@@ -172,10 +172,13 @@ impl Reason {
     /// That of what is left; none for what leaves nothing.
     pub(super) fn of(what: &EffectKind) -> Option<Reason> {
         Some(match what {
-            EffectKind::Set { name, .. } | EffectKind::Reset { name } if name == b"role" => Reason::Role,
-            EffectKind::Set { .. } | EffectKind::Reset { .. } | EffectKind::ResetAll | EffectKind::SetUnknown => {
-                Reason::Set
+            EffectKind::Set { name, .. } | EffectKind::Reset { name } if name == b"role" => {
+                Reason::Role
             }
+            EffectKind::Set { .. }
+            | EffectKind::Reset { .. }
+            | EffectKind::ResetAll
+            | EffectKind::SetUnknown => Reason::Set,
             // Where the user was another one, that is left and stays.
             EffectKind::ResetAuthorization => Reason::Role,
             EffectKind::SessionAuthorization => Reason::Authorization,
@@ -479,7 +482,11 @@ impl Followed {
     ///
     /// # Errors
     /// If it is refused.
-    pub fn of(text: &[u8], lexer_mode: LexerMode, choices: &Choices) -> Result<Option<Followed>, Refusal> {
+    pub fn of(
+        text: &[u8],
+        lexer_mode: LexerMode,
+        choices: &Choices,
+    ) -> Result<Option<Followed>, Refusal> {
         let mut found = effects(text, lexer_mode);
         if let Decision::Refuse(refusal) = decide(&found, choices) {
             return Err(refusal);
@@ -545,7 +552,9 @@ impl Followed {
             // As effects of the command that executes it, or they would be told of another
             // CommandComplete.
             let here = |what: &EffectKind| Effect { what: what.clone(), ..effect.clone() };
-            effects.effects.extend(executed.effects.effects.iter().map(|effect| here(&effect.what)));
+            effects
+                .effects
+                .extend(executed.effects.effects.iter().map(|effect| here(&effect.what)));
             effects.unclear = effects.unclear.or(executed.effects.unclear);
             pins = pins.with(executed.pins);
             if executed.sequences == Sequences::Asked {

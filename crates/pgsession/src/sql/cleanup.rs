@@ -1,7 +1,7 @@
 //! Remembers what clients left at a server, and says what it needs before the next one has it.
 
 use super::choices::{Reason, Reasons};
-use super::effects::{Effects, EffectKind};
+use super::effects::{EffectKind, Effects};
 use super::settings::{Settings, without_end, write_reset};
 use super::tokens::Unclear;
 use pgwire::message::Status;
@@ -79,7 +79,11 @@ impl Left {
                     PATH
                 }
                 // Under such a path the next table without a schema is temporary again.
-                EffectKind::DiscardTemporary if (self.kinds | self.open) & !self.going & PATH != 0 => 0,
+                EffectKind::DiscardTemporary
+                    if (self.kinds | self.open) & !self.going & PATH != 0 =>
+                {
+                    0
+                }
                 EffectKind::DiscardTemporary => bit(Reason::Temporary),
                 EffectKind::DiscardSequences => bit(Reason::Sequence),
                 EffectKind::CloseAll => bit(Reason::Hold),

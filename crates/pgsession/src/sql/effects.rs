@@ -34,7 +34,10 @@ impl Effects {
     /// Those of the command with this number. The n-th CommandComplete of a text is of its n-th
     /// command.
     pub fn of(&self, command: usize) -> impl Iterator<Item = &EffectKind> {
-        self.effects.iter().filter(move |effect| effect.command == command).map(|effect| &effect.what)
+        self.effects
+            .iter()
+            .filter(move |effect| effect.command == command)
+            .map(|effect| &effect.what)
     }
 }
 
@@ -267,7 +270,9 @@ impl Look<'_, '_> {
         let start = first.start;
         match text[start].to_ascii_lowercase() {
             b's' if self.takes("set")? => return self.set(start),
-            b's' if self.takes("savepoint")? => return self.savepoint(start, EffectKind::Savepoint),
+            b's' if self.takes("savepoint")? => {
+                return self.savepoint(start, EffectKind::Savepoint);
+            }
             b's' if self.is("select") => return self.select(start),
             b'r' if self.takes("reset")? => return self.reset(start),
             b'r' if self.takes("release")? => {
@@ -730,7 +735,8 @@ impl Look<'_, '_> {
     fn authorization(&mut self, start: usize) -> Step {
         let default = self.is("default");
         self.reader.advance()?;
-        let what = if default { EffectKind::ResetAuthorization } else { EffectKind::SessionAuthorization };
+        let what =
+            if default { EffectKind::ResetAuthorization } else { EffectKind::SessionAuthorization };
         self.leave(start, what);
         Ok(())
     }

@@ -18,10 +18,10 @@
 mod choices;
 mod class;
 mod cleanup;
-mod fingerprint;
-mod prefilter;
-mod key;
 mod effects;
+mod fingerprint;
+mod key;
+mod prefilter;
 mod read_only;
 mod reading;
 mod settings;
@@ -35,10 +35,10 @@ pub use choices::{
 };
 pub use class::{Class, Pattern, Rule, Rules, Subject, Test};
 pub use cleanup::{Cleanup, Left};
+pub use effects::{Effect, EffectKind, Effects, effects};
 pub use fingerprint::{Fingerprint, FingerprintError};
-pub use prefilter::{Prefilter, prefilter};
 pub use key::{Format, KeyError, KeyRule, KeyRules, KeyType, Mapping, Source, Where};
-pub use effects::{Effect, Effects, EffectKind, effects};
+pub use prefilter::{Prefilter, prefilter};
 pub use read_only::{Access, access};
-pub use settings::{Lost, Named, ExportedSettings, Settings, SettingsBounds, Side, Value};
+pub use settings::{ExportedSettings, Lost, Named, Settings, SettingsBounds, Side, Value};
 pub use tags::Tags;

@@ -29,12 +29,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use thiserror::Error;
 
-use super::fingerprint::Hash;
 use super::effects::EffectKind;
+use super::fingerprint::Hash;
 use super::tokens::{Encoding, LexerMode, Strings};
 use super::told::as_told;
+pub use export::{ExportedSettings, Named};
 use pgwire::message::Status;
-pub use export::{Named, ExportedSettings};
 
 /// The value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]

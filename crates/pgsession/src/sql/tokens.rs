@@ -807,7 +807,8 @@ mod tests {
         for text in ["'a", "\"a", "/* /* */", "$$a$", "$a$ $$", "E'\\'", "U&'", "b'0", "e'\\"] {
             assert_eq!(read(text, Strings::Standard), Err(Unclear::Unterminated), "{text}");
         }
-        let unsafe_bytes = LexerMode { encoding: Encoding::of(b"Shift_JIS"), ..LexerMode::default() };
+        let unsafe_bytes =
+            LexerMode { encoding: Encoding::of(b"Shift_JIS"), ..LexerMode::default() };
         assert_eq!(Tokens::new(b"'\x95\\'", unsafe_bytes).unwrap_err(), Unclear::Encoding);
         assert!(Tokens::new(b"'a'", unsafe_bytes).is_ok());
     }

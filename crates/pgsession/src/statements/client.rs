@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::NAME_MAX;
-use super::statement_cache::{StatementCache, EntryId};
 use super::shape::Known;
+use super::statement_cache::{EntryId, StatementCache};
 use crate::sql::tokens::LexerMode;
 
 /// The statements of a client, by its names for them. It stays while servers come and go.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use super::statement_cache::{StatementCache, Room, Untaken, read, written};
 use super::server::is_parse;
 use super::shape::{Known, Shape};
+use super::statement_cache::{Room, StatementCache, Untaken, read, written};
 use super::{Client, NAME_MAX};
 use crate::sql::tokens::LexerMode;
 
@@ -126,11 +126,12 @@ impl StatementCache {
             return Err(Untakeable::Names);
         }
         let room = if name.is_empty() { Room::All } else { Room::Named };
-        let id =
-            self.intern(read(*scope), *lexer_mode, tail, room).map_err(|untaken| match untaken {
+        let id = self.intern(read(*scope), *lexer_mode, tail, room).map_err(
+            |untaken| match untaken {
                 Untaken::NoRoom => Untakeable::NoRoom,
                 Untaken::Refused(_) => Untakeable::Refused,
-            })?;
+            },
+        )?;
         let known = Known { id, shape };
         let before = match name.is_empty() {
             true => client.unnamed.replace(known),
@@ -158,7 +159,10 @@ mod tests {
         ExportedStatement { scope: 7, lexer_mode: LexerMode::default(), tail }
     }
 
-    fn names(statement_cache: &StatementCache, client: &Client) -> Vec<(Vec<u8>, ExportedStatement)> {
+    fn names(
+        statement_cache: &StatementCache,
+        client: &Client,
+    ) -> Vec<(Vec<u8>, ExportedStatement)> {
         let names = statement_cache.names_of(client);
         let named = |(name, _): (&[u8], ExportedName)| {
             (name.to_vec(), statement_cache.export(client, name).expect("it has the name"))

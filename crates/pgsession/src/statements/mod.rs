@@ -93,19 +93,19 @@
 //! - The unnamed statement behind a Parse or Query whose bytes its server cannot read in the client's
 //!   encoding: PostgreSQL keeps it.
 
-mod statement_cache;
 mod client;
-mod recent;
 mod export;
+mod recent;
 mod server;
 mod shape;
 mod sql;
+mod statement_cache;
 
-pub use statement_cache::StatementCache;
 pub use client::Client;
 pub use export::{ExportedName, ExportedStatement};
 pub(super) use server::{Completed, Forward, Message, Server, Treatment};
 pub use shape::Shape;
+pub use statement_cache::StatementCache;
 
 /// The bytes by which a server tells names apart (NAMEDATALEN - 1) \[byte\].
 const NAME_MAX: usize = 63;

@@ -1,22 +1,22 @@
 //! Prepared statements of a server, the replies that it owes, and the treatment of each.
 
 mod ask;
-mod portals;
 mod errors;
+mod portals;
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use self::portals::{Portal, Portals};
 use self::errors::{Moved, names, refused_text};
+use self::portals::{Portal, Portals};
 use super::Client;
-use super::statement_cache::{StatementCache, Change, EntryId, Version};
 use super::recent::Recent;
 use super::shape::{self, Known, Shape};
 use super::sql::Target;
-use crate::pipeline::{Pipeline, Fate, Local, Sent, Violation, Whose};
-use crate::sql::{self, Followed, Effect, Left, Reason, Reasons};
+use super::statement_cache::{Change, EntryId, StatementCache, Version};
+use crate::pipeline::{Fate, Local, Pipeline, Sent, Violation, Whose};
+use crate::sql::{self, Effect, Followed, Left, Reason, Reasons};
 pub(super) use ask::{is_parse, is_types};
 use pgwire::SqlState;
 use pgwire::frame::{Backend, Frontend, HEAD};
@@ -711,7 +711,9 @@ impl Server {
         }
         // No error puts it back any more, so its entry may go.
         match front.renamed {
-            Renamed::Named(_, Some(was)) | Renamed::Unnamed(Some(was)) => statement_cache.release(was.id),
+            Renamed::Named(_, Some(was)) | Renamed::Unnamed(Some(was)) => {
+                statement_cache.release(was.id)
+            }
             _ => {}
         }
         self.rest();
@@ -734,7 +736,12 @@ impl Server {
 
     /// The server has told the shape of a statement that it has parsed. What the client has named by
     /// that Parse has it, and what it has named since by one that the gate has answered.
-    fn described(&mut self, client: &mut Client, statement_cache: &mut StatementCache, message: &[u8]) {
+    fn described(
+        &mut self,
+        client: &mut Client,
+        statement_cache: &mut StatementCache,
+        message: &[u8],
+    ) {
         let Some(front) = self.expected.front() else { return };
         let Altered::Described { id, number, change, whose } = front.altered else { return };
         let (head, body) = message.split_at(HEAD);
@@ -865,7 +872,12 @@ impl Server {
     }
 
     /// The unnamed statement is this before all that is expected.
-    fn set_unnamed(&mut self, was: Option<Known>, client: &mut Client, statement_cache: &mut StatementCache) {
+    fn set_unnamed(
+        &mut self,
+        was: Option<Known>,
+        client: &mut Client,
+        statement_cache: &mut StatementCache,
+    ) {
         let later = self.expected.iter_mut().find_map(|one| match &mut one.renamed {
             Renamed::Unnamed(was) => Some(was),
             _ => None,
@@ -1002,7 +1014,9 @@ impl Server {
         let mut treatment = Treatment::Pass;
         if let Some(fields) = fields {
             match front.as_ref().map(|front| (front.altered, front.step)) {
-                Some((Altered::Uses { number, .. }, _)) => self.suspect(number, statement_cache, fields),
+                Some((Altered::Uses { number, .. }, _)) => {
+                    self.suspect(number, statement_cache, fields)
+                }
                 Some((_, Step::Query | Step::Execute)) => {
                     for at in 0..self.executed.len() {
                         self.suspect(self.executed[at].0, statement_cache, fields);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::sql::tokens::{Commands, Kind, LexerMode, Literal, Token, Tokens, Unclear};
-use crate::sql::{Followed, EffectKind};
+use crate::sql::{EffectKind, Followed};
 
 /// Effect of a command on the client's statements.
 #[derive(Clone, Debug, PartialEq, Eq)]

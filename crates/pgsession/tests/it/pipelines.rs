@@ -2,8 +2,8 @@
 //! what it needs when its client has gone. Messages are written as their tags.
 
 use pgsession::pipeline::{
-    Abandoned, Pipeline, End, Fate, Forwarded, Kept, Local, OWED_MAX, Received, SendError,
-    Sent, To, Turn, Violation, Whose,
+    Abandoned, End, Fate, Forwarded, Kept, Local, OWED_MAX, Pipeline, Received, SendError, Sent,
+    To, Turn, Violation, Whose,
 };
 use pgwire::frame::{Backend, Frontend, Tag};
 use pgwire::message::Status;

@@ -9,8 +9,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use pgsession::pipeline::{
-    Abandoned, Pipeline, End, Fate, Forwarded, Kept, Local, OWED_MAX, SendError, To, Turn,
-    Whose,
+    Abandoned, End, Fate, Forwarded, Kept, Local, OWED_MAX, Pipeline, SendError, To, Turn, Whose,
 };
 use pgwire::auth::{Credential, Login, LoginStep, Terms};
 use pgwire::frame::{Backend, Frames, Frontend, HEAD, Limits, Piece, Tag};

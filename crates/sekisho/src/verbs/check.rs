@@ -7,13 +7,13 @@ use std::str::FromStr;
 
 use advise::{Prediction, Quantity, Rate, Right, Score, Span, Tolerance, Value};
 use clap::Args as ClapArgs;
-use measure::{Change, ChangeVerdict, Estimate, Judgement, LoadShape, Measures, RunRecord};
-use sim::Options;
-use terminal::text::{
+use cli::text::{
     Table, filled, label, next, paragraph, percent, rate, rate_estimate, sentence, time,
     time_estimate,
 };
-use terminal::{Failure, Verdict, say, store, turning};
+use cli::{Failure, Verdict, say, store, turning};
+use measure::{Change, ChangeVerdict, Estimate, Judgement, LoadShape, Measures, RunRecord};
+use sim::Options;
 
 use super::tpcc;
 
@@ -410,7 +410,7 @@ pub(crate) fn expect(
                 Metric::Rate => rate_estimate(&estimate),
                 Metric::Errors => format!("{:.3} %", estimate.mean * 100.0),
                 Metric::Mean => time_estimate(&estimate),
-                Metric::Quantile(_) => terminal::text::quantile_estimate(&estimate),
+                Metric::Quantile(_) => cli::text::quantile_estimate(&estimate),
             };
             outcome(
                 compare(&estimate, expectation.side, expectation.limit),

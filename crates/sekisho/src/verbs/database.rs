@@ -5,8 +5,8 @@ use std::path::Path;
 use ::load::{Reach, ReachError};
 use ::tpcc::{Config, PlaceError, SslMode, Verify};
 use clap::Args as ClapArgs;
+use cli::Failure;
 use monitor::{Authorities, Negotiation, ServerTls, Tls, TlsMode, TlsVersion};
-use terminal::Failure;
 
 /// Folders in which PostgreSQL's own packages put the socket.
 const SOCKETS: [&str; 2] = ["/var/run/postgresql", "/tmp"];

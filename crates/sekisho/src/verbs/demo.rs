@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use advise::{Fit, FitError, FitOptions, Prediction, Question, Right, Score, Tolerance};
 use clap::{Args as ClapArgs, Subcommand};
+use cli::text::{paragraph, percent, sentence};
+use cli::{Failure, Session, Verdict, progress, say, store};
 use httpgate::{Config, Finished, Handle, Server, StartError};
 use indicatif::ProgressBar;
 use load::http::{Load, PlanSpec, Reach, Target};
 use measure::{RunRecord, Until};
 use origin::{Demand, Document, Origin, OriginConfig, Serving};
 use sim::Options;
-use terminal::text::{paragraph, percent, sentence};
-use terminal::{Failure, Session, Verdict, progress, say, store};
 use workload::{Dist, DocumentSet};
 
 use super::check::{point_text, quick, score_text, verdict_of};
@@ -400,7 +400,7 @@ impl Demo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use terminal::text::time;
+    use cli::text::time;
 
     #[test]
     fn the_demo_is_in_the_regime_where_slots_matter() {

@@ -8,12 +8,10 @@ use advise::{
     Scenario, SourceFit, SourceRow, Span, StatementEvidence,
 };
 use clap::{Args as ClapArgs, ValueEnum};
+use cli::text::{Table, bytes, label, next, paragraph, percent, sentence, time, time_estimate};
+use cli::{Failure, Verdict, say, store, turning};
 use formats::sources::{self, Fields, Metrics};
 use measure::{Judgement, LoadShape, RunRecord};
-use terminal::text::{
-    Table, bytes, label, next, paragraph, percent, sentence, time, time_estimate,
-};
-use terminal::{Failure, Verdict, say, store, turning};
 
 use super::tpcc;
 
@@ -408,7 +406,7 @@ pub(crate) fn source_text(fit: &SourceFit) -> String {
     for row in &fit.rows {
         let number = |value: f64| match row.unit {
             "s" => time(value),
-            "1/s" => terminal::text::rate(value),
+            "1/s" => cli::text::rate(value),
             _ => format!("{value:.3}"),
         };
         let residual = match row.stand {

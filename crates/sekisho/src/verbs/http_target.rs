@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use advise::{Bytes, Span};
 use clap::{Args as ClapArgs, ValueEnum};
+use cli::text::rate;
+use cli::{Failure, Session, store, tool, without_secret};
 use indicatif::ProgressBar;
 use load::http::{
     Closing, Connections, Idle, Load, Naming, Plan, PlanSpec, Resumption, RunError, Target,
@@ -13,8 +15,6 @@ use load::http::{
 };
 use measure::{RunRecord, Until};
 use serde::Deserialize;
-use terminal::text::rate;
-use terminal::{Failure, Session, store, tool, without_secret};
 use workload::{Document, DocumentSet, Draw};
 
 use crate::verbs::database::{PRESSES, out_of_reach, reach};

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use advise::{Quantity, Score};
-use terminal::Verdict;
+use cli::Verdict;
 
 use super::check::{Outcome, quantity_text, verdict_of};
 

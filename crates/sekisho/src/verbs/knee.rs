@@ -3,13 +3,13 @@
 use std::io::Write;
 use std::time::Duration;
 
+use cli::text::{Table, next, paragraph, rate, sentence};
+use cli::{Failure, Session, Verdict, progress, say};
 use load::http::Idle;
 use load::http::knee::{
     Found, Knee, KneeSpec, Limit, Outcome, Probe, ProbeError, Why, find, probe, verdict,
 };
 use serde_json::json;
-use terminal::text::{Table, next, paragraph, rate, sentence};
-use terminal::{Failure, Session, Verdict, progress, say};
 
 use super::check::{Metric, Side};
 use super::measure::HttpArgs;

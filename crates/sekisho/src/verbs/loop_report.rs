@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use advise::{Calibration, Fit, Load, Point, Prediction, Quantity, Right, Score};
+use cli::{Failure, Verdict, text};
 use measure::{Histogram, Judgement, LittleVerdict, LoadShape, RunRecord};
 use report::{
     Axis, Cell, Column, Curves, Figure, FigureError, Kind, Live, Outcome, Plot, Quantiles,
     Reference, Report, Residuals, Role, Section, Series, Sliders, Stack, Strip, Table, TableError,
 };
-use terminal::{Failure, Verdict, text};
 
 use super::check::{load_text, point_text, quantity_text};
 

@@ -6,12 +6,10 @@ use std::time::Duration;
 
 use advise::{Rate, Span};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use cli::text::{Table, bytes, label, next, paragraph, rate_estimate, sentence, time_estimate};
+use cli::{Failure, Session, Verdict, progress, say, store};
 use load::http::{Load, PlanSpec};
 use measure::{Judgement, RunRecord, Until};
-use terminal::text::{
-    Table, bytes, label, next, paragraph, rate_estimate, sentence, time_estimate,
-};
-use terminal::{Failure, Session, Verdict, progress, say, store};
 use workload::{Arrivals, Dist};
 
 use super::check::{Expectation, expect};
@@ -257,7 +255,7 @@ fn table(record: &RunRecord, judgement: &Judgement) -> Table {
         let quantile = |q: f64| {
             let at = measures.quantiles.iter().find(|quantile| (quantile.q - q).abs() < 1e-9);
             at.and_then(|at| at.response)
-                .map_or("-".into(), |value| terminal::text::quantile(value.mean))
+                .map_or("-".into(), |value| cli::text::quantile(value.mean))
         };
         vec![
             label(name),

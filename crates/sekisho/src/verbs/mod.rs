@@ -23,8 +23,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use terminal::text::message;
-use terminal::{Failure, Session, Verdict};
+use cli::text::message;
+use cli::{Failure, Session, Verdict};
 
 /// Measure a service, find the load at which it breaks and the queue that breaks it, put a gate
 /// there that holds, and check whether that was right.

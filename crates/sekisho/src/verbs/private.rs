@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args as ClapArgs;
+use cli::Failure;
+use cli::text::sentence;
 use postgres::{MAJOR_MAX, MAJOR_MIN, Search, Settings};
-use terminal::Failure;
-use terminal::text::sentence;
 
 use super::database::DatabaseArgs;
 

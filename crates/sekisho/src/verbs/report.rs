@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use advise::{Approximation, Prediction, Question, Rate, Scenario, Score, Tolerance};
 use clap::Args as ClapArgs;
+use cli::text::sentence;
+use cli::{Failure, Verdict, say, store, turning};
 use formats::exchange::read_scenario;
 use measure::RunRecord;
 use sim::Options;
-use terminal::text::sentence;
-use terminal::{Failure, Verdict, say, store, turning};
 
 use super::ask;
 use super::check::{quick, read_prediction, verdict_of};

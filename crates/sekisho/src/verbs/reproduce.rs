@@ -5,11 +5,11 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
+use cli::text::{paragraph, sentence};
+use cli::{Failure, Session, Verdict, say, store, turning};
 use studies::{
     Extent, Measuring, Registry, Reproduced, fujita, nakamura, ohmae, present, yamamoto,
 };
-use terminal::text::{paragraph, sentence};
-use terminal::{Failure, Session, Verdict, say, store, turning};
 
 use crate::verbs::private::PrivateArgs;
 

@@ -10,10 +10,10 @@ use advise::{
     QueueAnswer, Scenario, Trust,
 };
 use clap::Args as ClapArgs;
+use cli::text::{Table, bytes, label, next, paragraph, rate, time};
+use cli::{Failure, Verdict, say, store, waiting};
 use formats::exchange::{self, Model, Shape, Solved, cells, read_model};
 use serde_json::json;
-use terminal::text::{Table, bytes, label, next, paragraph, rate, time};
-use terminal::{Failure, Verdict, say, store, waiting};
 
 /// Solve a model by formula
 ///

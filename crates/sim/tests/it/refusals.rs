@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gate::{Action, Event, EarlyRejection, GateSpec, Reason};
+use gate::{Action, EarlyRejection, Event, GateSpec, Reason};
 use sim::{Class, Demand, GateNode, Network, Options, StationKind, Step};
 use workload::Dist;
 
@@ -63,7 +63,7 @@ fn deadlines_lose_what_barrer_says() {
     }
 }
 
-/// Twice the load that two slots can bear, and patience of 10 mean holds: whom foresight refuses would
+/// Twice the load that two slots can bear, and patience of 10 mean holds: whom early rejection refuses would
 /// have been refused later, so that as much is served; and hardly anybody waits in vain.
 #[test]
 fn early_rejection_refuses_those_alone_who_would_be_refused() {
@@ -89,7 +89,7 @@ fn early_rejection_refuses_those_alone_who_would_be_refused() {
     let (with, early, late) = outcome(Some(EarlyRejection::default()));
     let (without, none, _) = outcome(None);
     assert_eq!(none, 0.0);
-    assert!((with / without - 1.0).abs() < 0.01, "{with} with foresight, {without} without");
+    assert!((with / without - 1.0).abs() < 0.01, "{with} with early rejection, {without} without");
     // What is left is the caution of two standard deviations: a rate up to a fifth too high.
     println!("foreseen {early}, refused at the deadline {late}, throughput {with} of {without}");
     assert!(early > late, "{early} of {}", early + late);

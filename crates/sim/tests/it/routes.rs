@@ -1,6 +1,8 @@
 //! Routes: choices, repetitions, servers by router.
 
-use gate::{AtZero, GateSpec, Length, Queues, RouterSpec, ServerSpec, LoadInformation, Ties, Window};
+use gate::{
+    AtZero, GateSpec, Length, LoadInformation, Queues, RouterSpec, ServerSpec, Ties, Window,
+};
 use sim::{Class, Demand, GateNode, Network, Sizes, Step};
 use workload::Dist;
 
@@ -167,7 +169,8 @@ fn stale_load_information_spoils_the_shortest_queue() {
     let little = with(delayed(0.001), shortest.clone());
     assert!((little / fresh - 1.0).abs() < 0.03, "{little} for {fresh}");
     let some = with(delayed(1.0), shortest.clone());
-    let refreshed = with(LoadInformation::Refreshed(std::time::Duration::from_secs(1)), shortest.clone());
+    let refreshed =
+        with(LoadInformation::Refreshed(std::time::Duration::from_secs(1)), shortest.clone());
     let much = with(delayed(20.0), shortest);
     let random = with(LoadInformation::Fresh, RouterSpec::Random);
     assert!(fresh * 1.1 < some && some < much, "{fresh} {some} {much}");

@@ -2,9 +2,9 @@
 //! it: the saturated closed loop by formula, and the same simulated. What the authors measured on
 //! their machines nobody can measure again; `--live` measures on this one.
 
+use cli::Failure;
+use cli::text::percent;
 use solve::SaturatedLoop;
-use terminal::Failure;
-use terminal::text::percent;
 use workload::{Document, DocumentSet};
 
 use super::super::claim::{Claim, Evidence, Judged, Registry};

@@ -1,12 +1,12 @@
 //! The benchmark as a model: a fixed number of clients that never pause, r helpers, one server.
 
+use cli::Failure;
 use gate::GateSpec;
 use measure::Estimate;
 use sim::{
     Class, ClassOutcome, Demand, GateNode, Load, Network, Options, Sizes, Station, StationKind,
     Step,
 };
-use terminal::Failure;
 use workload::{Dist, DocumentSet, Draw};
 
 /// A run of the benchmark.

@@ -1,8 +1,8 @@
 //! The paper's figures 14 to 17, drawn again: the formula's lines with the simulated dots and their
 //! intervals; and what the paper does not draw, the formula's error.
 
+use cli::Failure;
 use report::{Axis, Cell, Column, Curves, Figure, Residuals, Section, Series, Table};
-use terminal::Failure;
 
 use super::model::means;
 use super::open::{Base, Case, Documents, LOADS, Runs, SLOTS};

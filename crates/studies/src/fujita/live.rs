@@ -15,9 +15,9 @@ use super::super::claim::{Answer, Judged, Registry};
 use super::super::measuring::Measuring;
 use crate::Reproduced;
 
+use cli::Failure;
 use press::Lab;
 use report::Section;
-use terminal::Failure;
 
 /// Results of an experiment.
 struct Part {

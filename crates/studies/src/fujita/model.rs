@@ -2,10 +2,10 @@
 //! read from its curves.
 
 use advise::Approximation;
+use cli::Failure;
+use cli::text::percent;
 use measure::{Estimate, Ratio};
 use solve::{Mg1Fifo, Mg1Ps};
-use terminal::Failure;
-use terminal::text::percent;
 
 use super::super::claim::{Answer, Claim, Evidence, Judged, Registry};
 use super::open::{BASE_S, Base, Bin, Case, Documents, Given, LOADS, Runs, SLOTS, TAIL};

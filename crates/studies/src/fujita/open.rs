@@ -2,6 +2,7 @@
 //! holders share equally; by formula and by simulation.
 
 use advise::Approximation;
+use cli::Failure;
 use gate::GateSpec;
 use measure::Estimate;
 use sim::{
@@ -9,7 +10,6 @@ use sim::{
     StationKind, Step,
 };
 use solve::{Mg1Lps, Moments};
-use terminal::Failure;
 use workload::{Arrivals, Dist};
 
 /// a of g(x) = a x + b, the work demand of a document of x bytes \[s/byte\] (eq. 5).

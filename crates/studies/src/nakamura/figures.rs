@@ -1,8 +1,8 @@
 //! Table 5 as a figure, and table 6.
 
 use advise::disk_model::{PAPER_ONE, PAPER_THREE, Point, limit};
+use cli::Failure;
 use report::{Axis, Cell, Column, Curves, Figure, Section, Series, Table};
-use terminal::Failure;
 
 use super::disks::{Row, Runs, SECTORS};
 

@@ -4,9 +4,9 @@
 use std::time::Duration;
 use tpcc::{Config, DeliveryResult, Execution, Isolation, Outcome, Pace, Plan, Watch, run};
 
+use cli::Failure;
 use measure::{Estimate, Ratio};
 use postgres::Private;
-use terminal::Failure;
 
 use super::super::claim::{Answer, Evidence, Judged, Registry};
 use super::super::measuring::Measuring;

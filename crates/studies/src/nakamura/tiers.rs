@@ -9,10 +9,10 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 use tpcc::{Config, DeliveryResult, Execution, Isolation, Outcome, Pace, Plan, Record, Watch, run};
 
+use cli::Failure;
 use measure::{Estimate, Ratio};
 use postgres::Private;
 use report::{Axis, Curves, Figure, Reference, Section, Series};
-use terminal::Failure;
 use workload::tpcc::{Kind, rules};
 
 use super::super::claim::{Answer, Evidence, Judged, Registry};

@@ -5,14 +5,14 @@
 
 use std::time::Duration;
 
+use cli::Failure;
+use cli::text::percent;
 use gate::{AtZero, GateSpec, Length, Queues, RouterSpec, ServerSpec, Ties, Window};
 use measure::Estimate;
 use sim::{
     Class, ClassOutcome, Comparison, Demand, GateNode, Load, Network, Of, Options, Quantity,
     Station, StationKind, Step,
 };
-use terminal::Failure;
-use terminal::text::percent;
 use workload::Dist;
 
 use super::super::claim::{Answer, Claim, Evidence, Judged, Registry};

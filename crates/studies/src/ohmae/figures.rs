@@ -1,9 +1,9 @@
 //! The paper's tables and figures, drawn again: printed values, formulas and simulated dots.
 
+use cli::Failure;
 use gate::Window;
 use measure::Estimate;
 use report::{Axis, Cell, Column, Curves, Figure, Section, Series, Table};
-use terminal::Failure;
 
 use super::balance::{self, Policy};
 use super::{scanning, tasks};

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use ::tpcc::Config;
 use ::tpcc::holding;
+use cli::Failure;
+use cli::text::percent;
 use gate::ServerSpec;
 use measure::{Estimate, Ratio};
 use monitor::{Address, Database, Stats};
 use postgres::Private;
 use report::{Axis, Curves, Figure, Section, Series};
 use sim::Options;
-use terminal::Failure;
-use terminal::text::percent;
 use workload::Dist;
 
 use super::super::claim::{Answer, Judged, Registry};
@@ -342,7 +342,7 @@ mod tests {
     use super::*;
     use crate::claim::Finding;
     use crate::measuring::Extent;
-    use terminal::Session;
+    use cli::Session;
 
     fn about(mean: f64) -> Estimate {
         Estimate { mean, half_width: 0.02 * mean, confidence: 0.95, n: 30 }

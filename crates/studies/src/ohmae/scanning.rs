@@ -3,11 +3,11 @@
 //! stated: decoupled, or with a station held until the server has the page. Both are here.
 
 use advise::Scenario;
+use cli::Failure;
+use cli::text::percent;
 use measure::Estimate;
 use sim::Options;
 use solve::{ClosedNetwork, Mmc, Station};
-use terminal::Failure;
-use terminal::text::percent;
 
 use super::super::claim::{Answer, Claim, Evidence, Judged, Registry};
 

@@ -2,11 +2,11 @@
 //! the claims about them, and what the paper leaves out.
 
 use advise::{Approximation, DistEntry, DistName, RouterEntry, Scenario, ShapedEntry, Span};
+use cli::Failure;
+use cli::text::percent;
 use gate::Queues;
 use measure::Estimate;
 use sim::Options;
-use terminal::Failure;
-use terminal::text::percent;
 
 use super::super::claim::{Answer, Claim, Evidence, Judged, Registry};
 

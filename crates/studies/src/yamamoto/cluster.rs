@@ -1,9 +1,9 @@
 //! Sections 6 and 7: agent servers before one database, with and without the scheduler, and where it
 //! can lose.
 
+use cli::Failure;
+use cli::text::percent;
 use solve::{Cluster, ClusterAnswer, Cohorts, SolveError, chord_hit_ratio, lru_hit_ratio};
-use terminal::Failure;
-use terminal::text::percent;
 
 use super::super::claim::{Claim, Evidence, Judged, Registry};
 

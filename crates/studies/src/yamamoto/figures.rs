@@ -1,7 +1,7 @@
 //! The paper's figures 7 to 10, drawn again.
 
+use cli::Failure;
 use report::{Axis, Curves, Figure, Section, Series};
-use terminal::Failure;
 
 use super::cluster::{self, Curve};
 use super::hits;

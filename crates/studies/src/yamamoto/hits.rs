@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use cli::Failure;
+use cli::text::percent;
 use gate::{Cached, CohortScheduler, CohortSpec};
 use solve::lru_hit_ratio;
-use terminal::Failure;
-use terminal::text::percent;
 use workload::{Chance, Deck, Document, DocumentSet, stream};
 
 use super::super::claim::{Evidence, Judged, Registry};

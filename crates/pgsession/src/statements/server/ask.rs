@@ -9,15 +9,15 @@ pub(super) use self::executing::Naming;
 use self::executing::{Executed, Meaning};
 use super::portals::PORTALS_MAX;
 use super::{
-    Altered, StatementCache, Client, Pipeline, EntryId, Expected, Followed, Forward, HEAD, Local,
-    Message, Portal, Prepared, Refusal, Renamed, Sent, Server, Special, State, Status, Step,
-    Target, Whose,
+    Altered, Client, EntryId, Expected, Followed, Forward, HEAD, Local, Message, Pipeline, Portal,
+    Prepared, Refusal, Renamed, Sent, Server, Special, State, StatementCache, Status, Step, Target,
+    Whose,
 };
 use crate::pipeline::{self, SendError};
 use crate::sql::{Prefilter, prefilter};
-use crate::statements::statement_cache::{Given, Room, Untaken};
 use crate::statements::shape::Known;
 use crate::statements::sql::{self, Found};
+use crate::statements::statement_cache::{Given, Room, Untaken};
 use pgwire::frame::Frontend;
 use pgwire::message::write;
 
@@ -123,9 +123,7 @@ impl Turn<'_> {
         if self.server.query_waits && tag == Frontend::Query && self.pipeline.is_skipping() {
             return self.end_query();
         }
-        if self.pipeline.takes_rows()
-            || (self.pipeline.is_skipping() && tag != Frontend::Sync)
-        {
+        if self.pipeline.takes_rows() || (self.pipeline.is_skipping() && tag != Frontend::Sync) {
             return self.tell(tag);
         }
         let busy = !self.server.expected.is_empty();
@@ -518,8 +516,10 @@ impl Turn<'_> {
                 return self.duplicate(name, tail);
             }
             if self.client.names.len() >= self.statement_cache.bounds.client_max {
-                return self
-                    .refuse(message, Refusal::Names { most: self.statement_cache.bounds.client_max });
+                return self.refuse(
+                    message,
+                    Refusal::Names { most: self.statement_cache.bounds.client_max },
+                );
             }
         }
         let id = match self.taken_in(message, name, tail) {

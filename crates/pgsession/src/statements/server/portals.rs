@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::ask::Naming;
-use super::{StatementCache, EntryId, Followed};
+use super::{EntryId, Followed, StatementCache};
 
 /// The most that are remembered at once.
 // Each Bind and Execute looks through them by name, so they must be few. Portals that leave nothing and

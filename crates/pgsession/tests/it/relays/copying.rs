@@ -236,8 +236,14 @@ impl Underway {
         let (client, statement_cache) = (Some(&mut self.client), &mut self.statement_cache);
         let (bytes, mut beside) = (&self.said[..some], Vec::new());
         let mut copied = Copied::new(bytes, &mut self.heard);
-        let taken =
-            self.relay.from_server(client, statement_cache, bytes, &mut copied, &mut beside, |_| {});
+        let taken = self.relay.from_server(
+            client,
+            statement_cache,
+            bytes,
+            &mut copied,
+            &mut beside,
+            |_| {},
+        );
         self.story.push(format!("hears {:?}: {taken:?}, {}", tags(bytes), tags(&beside)));
         let bytes = taken.unwrap().bytes;
         self.said.drain(..bytes);

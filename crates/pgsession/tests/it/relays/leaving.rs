@@ -9,7 +9,12 @@ use pgtest::suite::many;
 /// The next client of a server hears the reply to its question and nothing else.
 fn proves_free(gate: &mut Gate, at: usize, nonce: &str) {
     let mut client_statements = ClientStatements::new();
-    let seen = gate.passes(&mut client_statements, at, &query(&format!("select '{nonce}'")), Ending::Settled);
+    let seen = gate.passes(
+        &mut client_statements,
+        at,
+        &query(&format!("select '{nonce}'")),
+        Ending::Settled,
+    );
     let tags: Vec<Backend> =
         pgtest::messages::<Backend>(&seen).iter().map(|&(tag, _)| tag).collect();
     use Backend as B;
@@ -91,7 +96,8 @@ fn what_a_series_has_done_when_its_client_goes_is_undone() {
         let mut leaver = ClientStatements::new();
         gate.passes(&mut leaver, 0, &said, Ending::Open);
         assert!(matches!(gate.effects(leaver, 0), Abandoned::Waits(_)), "{begun}");
-        let read = gate.through(&mut client_statements, &step(&[query("select 'rows', count(*) from half")]));
+        let read = gate
+            .through(&mut client_statements, &step(&[query("select 'rows', count(*) from half")]));
         assert_eq!(has(&read, r"rows\x00\x00\x00\x010"), 1, "{read:?}");
     }
     gate.end(vec![client_statements]);
@@ -106,7 +112,8 @@ fn a_connection_that_ends_undoes_what_it_was_asked() {
     gate.passes(&mut client_statements, at, &parse("a", "select 1", &[]), Ending::Open);
     let line = std::mem::replace(&mut gate.lines[at], Line::in_rotation());
     line.relay.end(Some(&mut client_statements.client), &mut gate.statement_cache);
-    let read = gate.through(&mut client_statements, &step(&[again("a"), parse("a", "select 2", &[])]));
+    let read =
+        gate.through(&mut client_statements, &step(&[again("a"), parse("a", "select 2", &[])]));
     assert_eq!(has(&read, "26000"), 1);
     gate.end(vec![client_statements]);
 }

@@ -18,9 +18,9 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use pgsession::pipeline::{Abandoned, Kept, Turn};
-use pgsession::relay::{ClientFault, Copied, ClientStatements as Here, News, Relay, Stop};
+use pgsession::relay::{ClientFault, ClientStatements as Here, Copied, News, Relay, Stop};
 use pgsession::sql::{Reason, Reasons};
-use pgsession::statements::{Bounds, StatementCache, Client};
+use pgsession::statements::{Bounds, Client, StatementCache};
 use pgwire::frame::{Backend, Frames, Frontend, HEAD, Limits, Piece, Tag};
 use pgwire::message::{read, write};
 use pgwire::startup::{Version, write_startup};
@@ -336,7 +336,9 @@ impl Gate {
         match self.lines[at].relay.kept() {
             None if self.sessions == Sessions::Shared && !is_pinned => self.free.push_back(at),
             None => client_statements.at = Some(at),
-            Some(Kept::InTransaction | Kept::InFailedTransaction) => client_statements.at = Some(at),
+            Some(Kept::InTransaction | Kept::InFailedTransaction) => {
+                client_statements.at = Some(at)
+            }
             kept => panic!("{kept:?} behind a Sync"),
         }
         let relay = &mut self.lines[at].relay;
@@ -354,14 +356,23 @@ impl Gate {
     }
 
     /// Lets bytes of a client pass to a server; all that the client reads.
-    fn passes(&mut self, client_statements: &mut ClientStatements, at: usize, step: &[u8], ending: Ending) -> Vec<u8> {
+    fn passes(
+        &mut self,
+        client_statements: &mut ClientStatements,
+        at: usize,
+        step: &[u8],
+        ending: Ending,
+    ) -> Vec<u8> {
         let (mut seen, mut taken, mut end) = (Vec::new(), 0, 0);
         let line = &mut self.lines[at];
         while taken < step.len() && !line.is_over() {
             let (mut out, mut here) = (Vec::new(), Vec::new());
             let readable = &step[taken..end];
             let mut copied = Copied::new(readable, &mut out);
-            let mut of = Here { client: &mut client_statements.client, statement_cache: &mut self.statement_cache };
+            let mut of = Here {
+                client: &mut client_statements.client,
+                statement_cache: &mut self.statement_cache,
+            };
             let frames = &mut client_statements.frames;
             let went = line.relay.from_client(&mut of, frames, readable, &mut copied, &mut here);
             line.send(&out);
@@ -382,7 +393,13 @@ impl Gate {
                 Stop::Later => {
                     self.later += 1;
                     let client = Some(&mut client_statements.client);
-                    line.hear(client, &mut self.statement_cache, &mut self.portions, &mut seen, |_| {});
+                    line.hear(
+                        client,
+                        &mut self.statement_cache,
+                        &mut self.portions,
+                        &mut seen,
+                        |_| {},
+                    );
                     continue;
                 }
                 stop => panic!("{stop:?}"),
@@ -403,7 +420,8 @@ impl Gate {
     fn effects(&mut self, client_statements: ClientStatements, at: usize) -> Abandoned {
         let line = &mut self.lines[at];
         let mut out = Vec::new();
-        let mut what = line.relay.leave(client_statements.client, &mut self.statement_cache, &mut out);
+        let mut what =
+            line.relay.leave(client_statements.client, &mut self.statement_cache, &mut out);
         line.send(&out);
         let first = what;
         let mut nothing = Vec::new();
@@ -432,7 +450,8 @@ impl Gate {
 
     /// What a client has prepared by SQL, which keeps its server for it, goes, as a monitor sees to.
     fn unprepare(&mut self, client_statements: &mut ClientStatements) {
-        let at = client_statements.at.filter(|&at| self.lines[at].relay.pins().has(Reason::Prepare));
+        let at =
+            client_statements.at.filter(|&at| self.lines[at].relay.pins().has(Reason::Prepare));
         if at.is_some() && self.sessions == Sessions::Shared {
             self.through(client_statements, &step(&[query("rollback"), query("deallocate all")]));
         }
@@ -493,7 +512,8 @@ fn same(gate: &mut Gate, steps: &[(usize, Vec<Vec<u8>>)]) -> Vec<Vec<String>> {
         let can = |&&number: &&usize| guests[steps[number].0].at.is_some() || !gate.free.is_empty();
         let Some(number) = left.iter().find(can).copied() else {
             // Who has a server has nothing more to say.
-            let holder = guests.iter_mut().find(|client_statements| client_statements.at.is_some()).unwrap();
+            let holder =
+                guests.iter_mut().find(|client_statements| client_statements.at.is_some()).unwrap();
             gate.through(holder, &step(&[query("rollback")]));
             gate.unprepare(holder);
             continue;

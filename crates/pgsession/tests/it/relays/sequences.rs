@@ -1,7 +1,7 @@
 //! Questions of a text for sequences that the session's clients have moved, without a server.
 
-use pgsession::relay::{Copied, ClientStatements, News, Relay, Stop};
-use pgsession::statements::{Bounds, StatementCache, Client};
+use pgsession::relay::{ClientStatements, Copied, News, Relay, Stop};
+use pgsession::statements::{Bounds, Client, StatementCache};
 use pgwire::frame::{Frames, Frontend, Limits};
 use pgwire::message::write;
 
@@ -31,10 +31,18 @@ impl Line {
     /// Messages of a client; what was taken of them, and what goes to the server.
     fn says(&mut self, bytes: &[u8]) -> (usize, Stop, Vec<u8>) {
         let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
-        let mut client_statements = ClientStatements { client: &mut self.client, statement_cache: &mut self.statement_cache };
+        let mut client_statements = ClientStatements {
+            client: &mut self.client,
+            statement_cache: &mut self.statement_cache,
+        };
         let mut out = Copied::new(bytes, &mut to_server);
-        let taken =
-            self.relay.from_client(&mut client_statements, &mut self.frames, bytes, &mut out, &mut to_client);
+        let taken = self.relay.from_client(
+            &mut client_statements,
+            &mut self.frames,
+            bytes,
+            &mut out,
+            &mut to_client,
+        );
         let taken = taken.unwrap();
         assert_eq!(to_client, b"");
         (taken.bytes, taken.stop, to_server)

@@ -382,7 +382,8 @@ fn bounds_are_kept_and_fail_the_transaction() {
         ]),
     );
     assert_eq!((has(&read, "53400"), has(&read, "25P02")), (1, 1));
-    let read = gate.through(&mut client_statements, &step(&[parse("", &"x".repeat(600), &[]), sync()]));
+    let read =
+        gate.through(&mut client_statements, &step(&[parse("", &"x".repeat(600), &[]), sync()]));
     assert_eq!(has(&read, "54000"), 1);
     for number in 0..20 {
         let read = gate.through(&mut other, &step(&[runs("", &format!("select {number}"))]));
@@ -410,7 +411,8 @@ fn who_has_long_statements_fills_no_room_but_its_own() {
         assert_eq!(has(&read, "53400 too long prepared"), own, "{at}: {read:?}");
         assert_eq!(has(&read, "53400 too many prepared"), all, "{at}: {read:?}");
         // What a client has closed is its own again.
-        let read = gate.through(client_statements, &step(&[close(&name(0)), sync(), long(&name(9)), sync()]));
+        let read = gate
+            .through(client_statements, &step(&[close(&name(0)), sync(), long(&name(9)), sync()]));
         assert_eq!(has(&read, "53400"), usize::from(at == 4), "{at}: {read:?}");
         let mut other = ClientStatements::new();
         let read = gate.through(&mut other, &step(&[long(""), again("")]));

@@ -49,7 +49,8 @@ fn read(text: &[u8], lexer_mode: LexerMode, keys: &KeyRules) {
     for effect in &found.effects {
         assert!(effect.at.start <= effect.at.end && effect.at.end <= text.len(), "{effect:?}");
     }
-    let _ = (decide(&found, &Choices::default()), access(text, lexer_mode), Tags::of(text, lexer_mode));
+    let _ =
+        (decide(&found, &Choices::default()), access(text, lexer_mode), Tags::of(text, lexer_mode));
     let fingerprint = Fingerprint::of(text, lexer_mode);
     assert_eq!(fingerprint.is_err(), found.unclear.is_some());
     let _ = keys.source(text, lexer_mode);

@@ -145,7 +145,11 @@ fn what_a_server_finds_without_end_is_unclear_and_its_errors_stand_at_tokens() {
         let Some((code, message, position)) = error else {
             accepted += 1;
             let complete = said.iter().filter(|said| matches!(said, Said::Complete(_))).count();
-            assert_eq!(commands(text.as_bytes(), lexer_mode), Ok(complete), "{lexer_mode:?} {text:?}");
+            assert_eq!(
+                commands(text.as_bytes(), lexer_mode),
+                Ok(complete),
+                "{lexer_mode:?} {text:?}"
+            );
             continue;
         };
         if message.starts_with("unterminated") {

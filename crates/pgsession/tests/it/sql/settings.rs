@@ -1,7 +1,7 @@
 //! Settings that follow clients from server to server, held against sessions of their own.
 
 use pgsession::sql::tokens::{LexerMode, Strings};
-use pgsession::sql::{Left, Lost, Settings, SettingsBounds, Side, EffectKind, effects};
+use pgsession::sql::{EffectKind, Left, Lost, Settings, SettingsBounds, Side, effects};
 use pgwire::message::Status;
 
 use super::{Said, Session, error, server, status};

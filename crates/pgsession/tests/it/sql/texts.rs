@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use pgsession::sql::tokens::{Encoding, LexerMode, Strings};
 use pgsession::sql::{
-    Access, Choice, Choices, Class, CodeChoice, Decision, Fingerprint, Followed, Format, KeyError,
-    KeyRule, KeyRules, KeyType, Mapping, Pattern, Reason, Rule, Rules, SequenceChoice, SetChoice,
-    Source, Subject, Test, Value, EffectKind, Where, access, decide, effects,
+    Access, Choice, Choices, Class, CodeChoice, Decision, EffectKind, Fingerprint, Followed,
+    Format, KeyError, KeyRule, KeyRules, KeyType, Mapping, Pattern, Reason, Rule, Rules,
+    SequenceChoice, SetChoice, Source, Subject, Test, Value, Where, access, decide, effects,
 };
 
 fn what(text: &str) -> String {
@@ -282,8 +282,9 @@ fn strings_are_read_as_the_session_has_them() {
 
 #[test]
 fn each_kind_is_decided_by_its_choice() {
-    let decided =
-        |text: &str, choices: &Choices| decide(&effects(text.as_bytes(), LexerMode::default()), choices);
+    let decided = |text: &str, choices: &Choices| {
+        decide(&effects(text.as_bytes(), LexerMode::default()), choices)
+    };
     let pins = |text: &str| match decided(text, &Choices::default()) {
         Decision::Pin { reason, .. } => Some(reason),
         _ => None,
@@ -350,8 +351,9 @@ fn each_kind_is_decided_by_its_choice() {
 #[test]
 fn what_is_followed_of_a_text_is_what_its_choices_say() {
     let strict = Choices { listen: Choice::Refuse, code: CodeChoice::Refuse, ..Choices::default() };
-    let of =
-        |text: &str, choices: &Choices| Followed::of(text.as_bytes(), LexerMode::default(), choices);
+    let of = |text: &str, choices: &Choices| {
+        Followed::of(text.as_bytes(), LexerMode::default(), choices)
+    };
     assert_eq!(of("select 1", &strict), Ok(None));
     let two = of("do ''; set b to $1; listen a", &Choices::default()).unwrap().unwrap();
     assert_eq!(two.pins().iter().collect::<Vec<_>>(), [Reason::Set, Reason::Listen]);

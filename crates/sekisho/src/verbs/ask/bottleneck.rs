@@ -5,8 +5,8 @@ use std::io::Write;
 use advise::Approximation;
 use advise::questions::{self, Bottleneck, Growth, Saturation};
 use clap::Args as ClapArgs;
-use terminal::text::{Table, label, rate_estimate};
-use terminal::{Failure, Verdict, waiting};
+use cli::text::{Table, label, rate_estimate};
+use cli::{Failure, Verdict, waiting};
 
 use super::answer::{Common, Text, hardness, load_text, share, strip};
 

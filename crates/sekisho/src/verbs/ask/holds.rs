@@ -4,7 +4,7 @@ use std::io::Write;
 
 use advise::questions::{self, Growth, Holds, Slo};
 use clap::Args as ClapArgs;
-use terminal::{Failure, Verdict, waiting};
+use cli::{Failure, Verdict, waiting};
 
 use super::answer::{
     Common, Text, error_of, limits, load_text, observed, sources, strip, verdict_of,

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use advise::{Point, Prediction, Question, Rate, Value};
 use clap::Args as ClapArgs;
+use cli::text::{Table, label, next, paragraph, percent, rate, sentence, time, times};
+use cli::{Failure, Verdict, say, store, waiting};
 use formats::exchange::read_scenario;
-use terminal::text::{Table, label, next, paragraph, percent, rate, sentence, time, times};
-use terminal::{Failure, Verdict, say, store, waiting};
 
 use super::super::check::point_text;
 
@@ -115,7 +115,7 @@ pub(crate) fn prediction_text(prediction: &Prediction) -> String {
         let numbers = &point.simulation;
         let quantile = |q| {
             let known: Option<Value> = numbers.quantile(q);
-            known.map_or("-".into(), |value| terminal::text::quantile(value.mean))
+            known.map_or("-".into(), |value| cli::text::quantile(value.mean))
         };
         table.row(vec![
             short_point(point),
@@ -209,7 +209,7 @@ fn quantiles(point: &Point) -> String {
     let Some(formula) = &point.formula else { return String::new() };
     let pair = |(q, value): &(f64, Value)| {
         let simulated = point.simulation.quantile(*q)?.mean;
-        let pair = match terminal::text::untold(simulated) {
+        let pair = match cli::text::untold(simulated) {
             Some(told) => format!("{}/{told}", time(value.mean)),
             None => times(Some(value.mean), Some(simulated)),
         };

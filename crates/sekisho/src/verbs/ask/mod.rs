@@ -14,7 +14,7 @@ mod slots;
 use std::io::Write;
 
 use clap::{Args as ClapArgs, Subcommand};
-use terminal::{Failure, Verdict};
+use cli::{Failure, Verdict};
 
 pub(crate) use loads::{headline, predict, prediction_text, store_prediction};
 

@@ -5,8 +5,8 @@ use std::io::Write;
 use advise::Approximation;
 use advise::questions::{self, Policies, PolicyRow};
 use clap::Args as ClapArgs;
-use terminal::text::{Table, label, time};
-use terminal::{Failure, Verdict, waiting};
+use cli::text::{Table, label, time};
+use cli::{Failure, Verdict, waiting};
 
 use super::answer::{Common, Text, change_text, time_or_dash};
 

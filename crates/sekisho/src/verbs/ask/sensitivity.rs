@@ -5,8 +5,8 @@ use std::io::Write;
 use advise::Approximation;
 use advise::questions::{self, Elasticity, Sensitivity};
 use clap::Args as ClapArgs;
-use terminal::text::Table;
-use terminal::{Failure, Verdict, waiting};
+use cli::text::Table;
+use cli::{Failure, Verdict, waiting};
 
 use super::answer::{Common, Text};
 

@@ -4,8 +4,8 @@ use std::io::Write;
 
 use advise::questions::{self, Growth, Servers, Slo};
 use clap::Args as ClapArgs;
-use terminal::text::Table;
-use terminal::{Failure, Verdict, waiting};
+use cli::text::Table;
+use cli::{Failure, Verdict, waiting};
 
 use super::answer::{
     Common, Text, error_of, limits, load_text, observed, share, sources, verdict_of,

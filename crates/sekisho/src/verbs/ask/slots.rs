@@ -5,8 +5,8 @@ use std::io::Write;
 use advise::BestByFormula;
 use advise::questions::{self, Slots, SlotsRow};
 use clap::Args as ClapArgs;
-use terminal::text::{Table, rate_estimate, time};
-use terminal::{Failure, Verdict, waiting};
+use cli::text::{Table, rate_estimate, time};
+use cli::{Failure, Verdict, waiting};
 
 use super::answer::{Common, Text, change_text, sources, time_or_dash};
 

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use advise::{ExplainOptions, Explanation, Little, Span};
 use clap::Args as ClapArgs;
+use cli::{Failure, Verdict, say};
 use formats::bounded::{self, Bounded};
 use formats::load_tools::{known, runs_of};
-use terminal::{Failure, Verdict, say};
 
 /// Say what the output of wrk, wrk2, ab, hey, oha, h2load, weighttp, vegeta or pgbench means
 ///

@@ -1,8 +1,8 @@
 //! Printing of an explanation.
 
 use advise::{Explanation, Knee, Little, LittleCheck, NextLoad, Pace, Side, Span, Tool, ToolRun};
-use terminal::Verdict;
-use terminal::text::{Table, next, paragraph, percent, rate, sentence, time};
+use cli::Verdict;
+use cli::text::{Table, next, paragraph, percent, rate, sentence, time};
 
 pub(super) fn json(
     verdict: Verdict,
@@ -155,7 +155,7 @@ fn throughput(run: &ToolRun) -> String {
         return rate(run.throughput);
     }
     let estimate = measure::Estimate::from_series(&run.progress, 0.95);
-    terminal::text::rate_estimate(&measure::Estimate { mean: run.throughput, ..estimate })
+    cli::text::rate_estimate(&measure::Estimate { mean: run.throughput, ..estimate })
 }
 
 /// The next run as a command of the same tool.

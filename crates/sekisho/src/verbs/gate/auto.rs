@@ -11,8 +11,8 @@ use live::model::Fitted;
 use live::{Auto, Controlled, Estimate};
 use serde_json::json;
 
-use terminal::Failure;
-use terminal::text::{Table, label, sentence};
+use cli::Failure;
+use cli::text::{Table, label, sentence};
 
 /// A number of slots, if it is not left to the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use advise::{Span, Unreachable};
 use clap::{Args as ClapArgs, ValueEnum};
+use cli::text::{next, paragraph, sentence, time};
+use cli::{Failure, Verdict, say};
 use gate::{GateSpec, ServerSpec};
 use httpgate::{Class, Config, Finished, Key, Modelled, Probe, Server, StartError, Tls};
 use serde_json::json;
-use terminal::text::{next, paragraph, sentence, time};
-use terminal::{Failure, Verdict, say};
 
 use super::auto::{AutoArgs, Slots, best_slots, control_json, keep_model, models, numbers, tell};
 use super::{PolicyArgs, address, keep, reachable, slots};
@@ -149,7 +149,8 @@ fn ending_json(finished: &Finished) -> String {
         "reneged": stats.reneged,
         "refused_queue_full": stats.refused_queue_full,
         "refused_deadline": stats.refused_deadline,
-        "refused_no_upstream": stats.refused_no_upstream,
+        "refused_hopeless": stats.refused_hopeless,
+        "refused_unreachable": stats.refused_unreachable,
         "servers": servers.collect::<Vec<_>>(),
         "model": finished.modelled.estimates,
         "slots": control_json(slots, finished.modelled.control.as_ref()),

@@ -10,12 +10,12 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use ::load::judge;
-use advise::{DisciplineEntry, Policies, RouterEntry, LoadInformationEntry};
+use advise::{DisciplineEntry, LoadInformationEntry, Policies, RouterEntry};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use cli::{Failure, Verdict};
 use formats::scenario_file::parse_value;
 use gate::{GateSpec, Length, Queues, ServerSpec, Ties};
 use measure::Recording;
-use terminal::{Failure, Verdict};
 
 use crate::verbs::database::{STANDS_BEFORE, out_of_reach, reach};
 
@@ -76,9 +76,9 @@ struct PolicyArgs {
     /// Which of equally good servers: rotate (left out), lowest or random
     #[arg(long, value_name = "TIES", value_parser = parse_value::<Ties>)]
     ties: Option<Ties>,
-    /// How stale what the router sees is: reported (POST ADMIN/report), '{ delay = "100ms" }' or
+    /// Age of the load information that the router sees: reported (POST ADMIN/report), '{ delay = "100ms" }' or
     /// '{ refresh = "1s" }'
-    #[arg(long, value_name = "SIGHT", value_parser = parse_value::<LoadInformationEntry>)]
+    #[arg(long, value_name = "AGE", value_parser = parse_value::<LoadInformationEntry>)]
     load_information: Option<LoadInformationEntry>,
     /// One queue for all servers, or one for each, chosen at arrival
     #[arg(long, value_enum, default_value = "shared")]

@@ -12,6 +12,8 @@ use std::time::Duration;
 use ::tpcc::{Config as Place, Host};
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
+use cli::text::{Table, label, next, sentence, time};
+use cli::{Failure, Verdict, say};
 use gate::{GateSpec, ServerSpec};
 use gatefile::{Disk, Files, translate};
 use measure::Histogram;
@@ -22,8 +24,6 @@ use monitor::{
 use pgwire::auth::{Credential, Method};
 use pgwire::secrets::{Hba, MockKey, Users};
 use serde_json::json;
-use terminal::text::{Table, label, next, sentence, time};
-use terminal::{Failure, Verdict, say};
 
 use super::auto::{AutoArgs, Slots, best_slots, control_json, keep_model, models, numbers, tell};
 use super::{PolicyArgs, address, keep, reachable, slots};
@@ -46,7 +46,7 @@ const REPLACED: [&str; 27] = [
     "router",
     "length",
     "ties",
-    "load-information",
+    "load_information",
     "queues",
     "seed",
     "room",
@@ -514,7 +514,7 @@ impl PostgresArgs {
         }
         within_reach(&servers, self.public)?;
         let mut database = Database::new(name, servers, 0);
-        database.encryption = Encryption::load(tls).map_err(Failure::usage)?;
+        database.server_tls = Encryption::load(tls).map_err(Failure::usage)?;
         database.auto = self.auto()?;
         let slots = match &database.auto {
             Some(auto) => vec![ServerSpec { slots: auto.start() }; database.servers.len()],

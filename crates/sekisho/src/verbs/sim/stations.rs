@@ -1,8 +1,8 @@
 //! The table of stations: a row for each, but one for many that are equal, so that a thousand servers do
 //! not push the answer off the screen.
 
+use cli::text::{Table, label, time};
 use sim::StationOutcome;
-use terminal::text::{Table, label, time};
 
 use super::{count, percent, time_or_dash};
 

@@ -4,10 +4,10 @@ use std::io::Write;
 use std::sync::Arc;
 
 use advise::Scenario;
+use cli::text::{Table, label, next, paragraph, rate_estimate, sentence};
+use cli::{Failure, Verdict, progress, say};
 use serde_json::{Value, json};
 use sim::{Network, Options, Outcome, Plan, SimError, Stop};
-use terminal::text::{Table, label, next, paragraph, rate_estimate, sentence};
-use terminal::{Failure, Verdict, progress, say};
 
 use super::numbers::Numbers;
 use super::{

@@ -6,9 +6,9 @@ use ::tpcc::{
     AcidError, AcidFinding, AcidPlan, AcidTest, Execution, Isolation, RunError, Trial, acid,
 };
 use clap::Args as ClapArgs;
+use cli::text::{filled, next, paragraph, sentence};
+use cli::{Failure, Session, Verdict, progress, say, store};
 use serde_json::{Value, json};
-use terminal::text::{filled, next, paragraph, sentence};
-use terminal::{Failure, Session, Verdict, progress, say, store};
 
 use super::target::Target;
 use super::terminals::{ExecuteName, IsolationName};

@@ -12,11 +12,11 @@ use ::tpcc::survival::{Acknowledged, OrderKey, Survival, entries};
 use ::tpcc::{DeliveryResult, End, Pace, Plan, Record, Screen, Watch};
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
+use cli::text::{Table, filled, next, paragraph, sentence, time};
+use cli::{Failure, Session, Verdict, progress, say, store};
 use formats::bounded;
 use postgres::{Private, StartError};
 use serde_json::{Value, json};
-use terminal::text::{Table, filled, next, paragraph, sentence, time};
-use terminal::{Failure, Session, Verdict, progress, say, store};
 use workload::tpcc::Request;
 use workload::{Dist, stream};
 

@@ -14,12 +14,12 @@ use advise::{
     Span, Tolerance,
 };
 use clap::Args as ClapArgs;
+use cli::text::{Table, paragraph, percent, rate, sentence, time};
+use cli::{Failure, Session, Verdict, say, store};
 use measure::{Judgement, RunRecord};
 use report::{Cell, Column, Section, Table as ReportTable};
 use sim::Options;
 use solve::{ClosedNetwork, Station};
-use terminal::text::{Table, paragraph, percent, rate, sentence, time};
-use terminal::{Failure, Session, Verdict, say, store};
 
 use super::kept::Kept;
 use super::target::{PARAMETERS, Target};

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use ::tpcc::Record;
+use cli::{Failure, Session, store, tool};
 use measure::RunRecord;
 use serde::{Deserialize, Serialize};
-use terminal::{Failure, Session, store, tool};
 
 use super::verified::Verified;
 

@@ -7,10 +7,10 @@ use ::tpcc::{
     facts,
 };
 use clap::{Args as ClapArgs, ValueEnum};
+use cli::text::{bytes, next, paragraph, time};
+use cli::{Failure, Session, Verdict, progress, say, store};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
-use terminal::text::{bytes, next, paragraph, time};
-use terminal::{Failure, Session, Verdict, progress, say, store};
 
 use super::terminals;
 use crate::verbs::database::DatabaseArgs;

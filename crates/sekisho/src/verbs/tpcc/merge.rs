@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use ::tpcc::Record;
 use clap::Args as ClapArgs;
+use cli::{Failure, Session, Verdict, say};
 use serde_json::json;
-use terminal::{Failure, Session, Verdict, say};
 
 use super::kept::{Begun, Kept};
 use super::page::Run;

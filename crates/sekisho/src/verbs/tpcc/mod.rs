@@ -23,7 +23,7 @@ mod verify;
 use std::io::Write;
 
 use clap::{Args as ClapArgs, Subcommand};
-use terminal::{Failure, Session, Verdict};
+use cli::{Failure, Session, Verdict};
 
 pub(crate) use kept::{is_record, read_run};
 

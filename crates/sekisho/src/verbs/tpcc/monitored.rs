@@ -9,11 +9,11 @@ use std::path::PathBuf;
 use ::tpcc::{End, Execution, Isolation, NOT_AUDITED, Outcome, Pace, Plan, SESSION_SETTINGS};
 use advise::Span;
 use clap::Args as ClapArgs;
+use cli::text::{Table, bytes, paragraph, rate, sentence, time};
+use cli::{Failure, Session, Verdict, say, store};
 use measure::{Histogram, Ratio};
 use report::{Axis, Cell, Column, Curves, Figure, Report, Section, Series, Table as ReportTable};
 use studies::{Gate, Look, Memory};
-use terminal::text::{Table, bytes, paragraph, rate, sentence, time};
-use terminal::{Failure, Session, Verdict, say, store};
 
 use super::kept::Kept;
 use super::target::{PARAMETERS, Target};

@@ -3,8 +3,8 @@
 use ::tpcc::{MeetError, Meeting, PartRecord, Plan, Record, RunError, RunPart, facts, run_part};
 use advise::Span;
 use clap::Args as ClapArgs;
-use terminal::text::{paragraph, time};
-use terminal::{Failure, Session, store};
+use cli::text::{paragraph, time};
+use cli::{Failure, Session, store};
 
 use super::kept::{Begun, Kept};
 use super::target::Target;

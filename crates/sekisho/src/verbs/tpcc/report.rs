@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use ::tpcc::Finding;
 use clap::Args as ClapArgs;
-use terminal::text::{paragraph, sentence};
-use terminal::{Failure, Verdict, say};
+use cli::text::{paragraph, sentence};
+use cli::{Failure, Verdict, say};
 
 use super::kept::Kept;
 use super::page::{Run, apart, headline, page};

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use ::tpcc::{MEASURE_LEAST, Outcome, Pace, Plan};
 use advise::Span;
 use clap::Args as ClapArgs;
+use cli::text::{next, paragraph, sentence};
+use cli::{Failure, Session, Verdict, say};
 use serde_json::json;
-use terminal::text::{next, paragraph, sentence};
-use terminal::{Failure, Session, Verdict, say};
 
 use super::page::Run;
 use super::parts::{self, PartArgs};

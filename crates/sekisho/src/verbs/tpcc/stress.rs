@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use ::tpcc::{NOT_AUDITED, Pace, Plan};
 use advise::Span;
 use clap::Args as ClapArgs;
+use cli::text::{Table, paragraph, sentence, time};
+use cli::{Failure, Session, Verdict, say};
 use serde_json::json;
-use terminal::text::{Table, paragraph, sentence, time};
-use terminal::{Failure, Session, Verdict, say};
 use workload::tpcc::Kind;
 
 use super::kept::Kept;
@@ -146,5 +146,5 @@ fn text(runs: &[Run], args: &Args, target: &Target, report: &Result<PathBuf, Fai
     text += &written(report);
     text += &paragraph(&format!("Seed {}.", kept.record.plan.seed));
     let command = terminals::run_next(target.room(), kept.record.plan.warehouses, 10, "10min");
-    text + &terminal::text::next(&args.terminals.database.again(&command))
+    text + &cli::text::next(&args.terminals.database.again(&command))
 }

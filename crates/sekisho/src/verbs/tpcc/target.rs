@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use ::tpcc::{Config, LoadError, LoadPlan, Phase, facts};
+use cli::{Failure, Session, progress};
 use postgres::{Private, StartError};
 use studies::Gate;
-use terminal::{Failure, Session, progress};
 
 use super::terminals;
 use crate::verbs::database::DatabaseArgs;

@@ -1,9 +1,9 @@
 //! Verdict of the consistency conditions on a database after a run, as it is told and kept.
 
 use ::tpcc::verify::{Outcome, Part, Verification, VerifyError, verify};
+use cli::text::paragraph;
+use cli::{Failure, Session, Verdict, progress};
 use serde::{Deserialize, Serialize};
-use terminal::text::paragraph;
-use terminal::{Failure, Session, Verdict, progress};
 
 use super::target::Target;
 

@@ -6,9 +6,9 @@ use std::time::Instant;
 use ::tpcc::facts;
 use ::tpcc::verify::{Outcome, Part, ROWS_MAX, Verification, VerifyError, name, verify};
 use clap::Args as ClapArgs;
+use cli::text::{filled, next, paragraph, sentence, time};
+use cli::{Failure, Session, Verdict, progress, say};
 use serde_json::{Value, json};
-use terminal::text::{filled, next, paragraph, sentence, time};
-use terminal::{Failure, Session, Verdict, progress, say};
 
 use super::terminals;
 use crate::verbs::database::DatabaseArgs;

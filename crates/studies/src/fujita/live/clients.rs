@@ -1,11 +1,11 @@
 //! Experiment 2: the file list against the number of clients, and of helpers, with the memory that these
 //! cost.
 
+use cli::Failure;
+use cli::text::{bytes, percent, time};
 use measure::{Estimate, Ratio};
 use origin::Memory;
 use report::{Axis, Cell, Column, Curves, Figure, Section, Series, Table};
-use terminal::Failure;
-use terminal::text::{bytes, percent, time};
 use workload::DocumentSet;
 
 use super::super::super::claim::{Answer, Evidence, Judged, Registry};

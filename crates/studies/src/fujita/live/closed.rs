@@ -1,11 +1,11 @@
 //! The closing remark of the paper: the model for the closed benchmark. By document, at r = 1, 4 and
 //! 12 helpers and 16 clients: formula, ideal simulation, fair-share simulation, measurement.
 
+use cli::Failure;
+use cli::text::percent;
 use measure::Estimate;
 use report::{Cell, Column, Section, Table};
 use sim::StationKind;
-use terminal::Failure;
-use terminal::text::percent;
 use workload::DocumentSet;
 
 use super::super::super::claim::{Answer, Judged, Registry};

@@ -1,10 +1,10 @@
 //! Experiment 1: a fork for each request against preforked helpers, by the built-in origin, which can
 //! do both (Apache's prefork module cannot fork for each request).
 
+use cli::Failure;
 use measure::Ratio;
 use origin::{Demand, Origin, OriginConfig, Serving};
 use report::{Cell, Column, Section, Table};
-use terminal::Failure;
 use workload::DocumentSet;
 
 use super::super::super::claim::{Answer, Registry};

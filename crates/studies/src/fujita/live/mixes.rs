@@ -1,10 +1,10 @@
 //! Experiment 4: documents of 50 KB and 500 KB in five ratios, at 4, 16 and 32 clients.
 
+use cli::Failure;
+use cli::text::percent;
 use measure::{Estimate, Ratio};
 use report::{Axis, Curves, Figure, Section, Series};
 use sim::StationKind;
-use terminal::Failure;
-use terminal::text::percent;
 
 use super::super::super::claim::{Answer, Judged, Registry};
 use super::super::benchmark::{MIXES, mix};

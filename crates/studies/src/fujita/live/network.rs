@@ -10,8 +10,8 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::Command;
 
+use cli::Failure;
 use report::{Cell, Column, Section, Table};
-use terminal::Failure;
 use workload::DocumentSet;
 
 use super::super::super::claim::{Answer, Registry};

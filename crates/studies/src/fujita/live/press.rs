@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use cli::{Failure, store, tool};
 use load::http::{Closing, Connections, Load, Naming, Plan, PlanSpec, Reach, Target};
 use measure::{Estimate, Fault, Until};
 use origin::{Apache, ApacheConfig, ApacheServer, Work};
-use terminal::{Failure, store, tool};
 use workload::{Dist, DocumentSet};
 
 use super::super::super::claim::Judged;

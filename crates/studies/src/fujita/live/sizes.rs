@@ -1,10 +1,10 @@
 //! Experiment 3: one document size at a time, so that each size's work demand is known. Comes first,
 //! because the other experiments are predicted from it.
 
+use cli::Failure;
+use cli::text::{percent, time};
 use measure::Ratio;
 use report::{Axis, Curves, Figure, Section, Series};
-use terminal::Failure;
-use terminal::text::{percent, time};
 use workload::DocumentSet;
 
 use super::super::super::claim::{Answer, Judged, Registry};

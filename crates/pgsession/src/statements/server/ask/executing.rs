@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use super::{Altered, Forward, Message, Renamed, Step, Target, Turn, Unresolved, text};
 use crate::sql::Followed;
-use crate::statements::statement_cache::{EntryId, Given};
 use crate::statements::server::errors::Moved;
 use crate::statements::server::{Refusal, Special};
 use crate::statements::sql::{Found, Named, Usage};
+use crate::statements::statement_cache::{EntryId, Given};
 use pgwire::frame::{Frontend, HEAD};
 use pgwire::message::{Status, write};
 
@@ -171,7 +171,9 @@ impl Turn<'_> {
     ) -> Option<Arc<Followed>> {
         let followed = followed?;
         let known = found.names.iter().zip(meanings).filter_map(|(one, meaning)| match meaning {
-            Meaning::Clients(id) => Some((one.effect, self.statement_cache.entry(*id).followed.as_deref())),
+            Meaning::Clients(id) => {
+                Some((one.effect, self.statement_cache.entry(*id).followed.as_deref()))
+            }
             Meaning::Gone => Some((one.effect, None)),
             Meaning::Taken | Meaning::AsItIs => None,
         });

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use cli::text::{next, sentence};
+use cli::{Failure, Verdict, say};
 use gatefile::{Disk, GateFile, Method, load, to_monitor, unresolved};
 use monitor::{Address, Config, Monitor};
 use pgwire::secrets::MockKey;
 use serde_json::json;
-use terminal::text::{next, sentence};
-use terminal::{Failure, Verdict, say};
 
 use super::names::{Names, ask_again};
 use super::{PostgresArgs, Written, address, end, service, taking_over, unstarted, within_reach};

@@ -11,7 +11,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{Type, TypePtr};
 
 use super::{COLUMNS, Numbers, Row};
-use terminal::Failure;
+use cli::Failure;
 
 impl Numbers {
     /// As a Parquet file: one row group, no compression.

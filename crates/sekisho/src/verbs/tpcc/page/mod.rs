@@ -6,8 +6,8 @@ mod several;
 mod times;
 
 use ::tpcc::{Execution, NOT_AUDITED, Outcome, Pace, Record};
+use cli::{Failure, Verdict};
 use report::{self, FigureError, Report, TableError};
-use terminal::{Failure, Verdict};
 use workload::tpcc::Constants;
 
 use super::kept::Kept;

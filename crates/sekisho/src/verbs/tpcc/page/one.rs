@@ -1,9 +1,9 @@
 //! The page of one run, in the order in which the specification's report has it (8.1.6).
 
 use ::tpcc::{Check, Finding, MEASURE_LEAST, Outcome, Pace, Record, SESSION_SETTINGS};
+use cli::text::time;
 use measure::Histogram;
 use report::{Axis, Cell, Column, Curves, Figure, Reference, Report, Section, Series, Table};
-use terminal::text::time;
 use workload::tpcc::{Kind, rules};
 
 use super::times::{self, Limit};

@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use cli::text::{self, time};
 use measure::Histogram;
 use report::{Axis, Curves, Figure, Quantiles, Reference, Series};
-use terminal::text::{self, time};
 
 use super::Broken;
 

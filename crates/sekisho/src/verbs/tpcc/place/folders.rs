@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use terminal::Failure;
+use cli::Failure;
 
 /// More directories than a machine of tables has use for.
 const MOST: usize = 16;

@@ -16,8 +16,8 @@ use ::tpcc::place::{
 use ::tpcc::{Config, Outcome, Pace};
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
-use terminal::text::shell_word;
-use terminal::{Failure, Session, Verdict, progress, say};
+use cli::text::shell_word;
+use cli::{Failure, Session, Verdict, progress, say};
 
 use self::folders::Disks;
 use self::shown::Form;

@@ -2,9 +2,9 @@
 
 use ::tpcc::place::{Access, Arrangement, Kind, LOG, Pattern, Step};
 use ::tpcc::{NOT_AUDITED, Outcome};
+use cli::Verdict;
+use cli::text::{Table, next, paragraph, pasted, sentence, shell_word, time};
 use serde_json::{Value, json};
-use terminal::Verdict;
-use terminal::text::{Table, next, paragraph, pasted, sentence, shell_word, time};
 use workload::tpcc::Kind as Transaction;
 
 use super::super::kept::Kept;

@@ -12,9 +12,9 @@ use ::measure::{Estimate, Ratio};
 use ::tpcc::place::{Accesses, Arrangement, Placement, Step, assign, perform, steps as statements};
 use ::tpcc::{Outcome, Pace};
 use advise::disk_model::{DiskModel, DiskModelError, Effort, PAPER_ONE, PAPER_THREE, Point, limit};
+use cli::text::{Table, next, paragraph, sentence, time};
+use cli::{Failure, Session, Verdict, say, store, turning};
 use serde_json::{Value, json};
-use terminal::text::{Table, next, paragraph, sentence, time};
-use terminal::{Failure, Session, Verdict, say, store, turning};
 use workload::tpcc::Kind;
 
 use super::devices::{DISKS, Devices};

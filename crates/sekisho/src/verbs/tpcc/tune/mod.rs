@@ -17,9 +17,9 @@ use ::tpcc::{Config, Host, Pace, Plan};
 use advise::Span;
 use clap::Args as ClapArgs;
 use clap::builder::PossibleValuesParser;
+use cli::{Failure, Session, Verdict, progress, say, store, tool};
 use measure::{ChangeVerdict, Ratio};
 use serde::Serialize;
-use terminal::{Failure, Session, Verdict, progress, say, store, tool};
 
 use super::kept::Kept;
 use super::target::Target;

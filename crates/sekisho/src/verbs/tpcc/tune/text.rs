@@ -4,8 +4,8 @@ use std::path::Path;
 
 use ::tpcc::tuning::{Observed, What};
 use ::tpcc::{NOT_AUDITED, Outcome};
-use terminal::Verdict;
-use terminal::text::{Table, next, paragraph, sentence};
+use cli::Verdict;
+use cli::text::{Table, next, paragraph, sentence};
 
 use super::trial::{Trial, Tried, name};
 use super::{Tuning, kernel};

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use ::tpcc::tuning::{self, Before};
 use ::tpcc::{Outcome, Plan};
+use cli::{Failure, Session};
 use indicatif::ProgressBar;
 use measure::{ChangeVerdict, Ratio};
 use serde::Serialize;
-use terminal::{Failure, Session};
 
 use super::super::target::Target;
 use super::super::terminals;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use monitor::{Address, Check, Config, Database, Mode, Quotas, Unreachable, Maintenance};
+use monitor::{Address, Check, Config, Database, Maintenance, Mode, Quotas, Unreachable};
 use pgwire::frame::Backend;
 use pgwire::secrets::{MockKey, Users};
 use pgwire::startup::{Version, write_startup};
@@ -21,18 +21,21 @@ fn says(client: &mut Raw, sql: &str) -> String {
 }
 
 /// The same database with a forced user, whose pool is there from the start on.
-fn forced(slots: u32, upkeep: Maintenance) -> Database {
+fn forced(slots: u32, maintenance: Maintenance) -> Database {
     let mut database = database(Mode::Transaction, slots);
     database.forced = Some(b"sekisho".to_vec());
-    database.upkeep = upkeep;
+    database.maintenance = maintenance;
     database
 }
 
 #[test]
 fn connections_are_there_before_anybody_asks() {
-    let upkeep =
-        Maintenance { slots_kept: 2, idle: Some(Duration::from_millis(1)), ..Maintenance::default() };
-    let gate = Gate::new(trusting(forced(3, upkeep)));
+    let maintenance = Maintenance {
+        slots_kept: 2,
+        idle: Some(Duration::from_millis(1)),
+        ..Maintenance::default()
+    };
+    let gate = Gate::new(trusting(forced(3, maintenance)));
     let kept = |gate: &Gate| {
         gate.until("two are kept", |stats| {
             stats.pools.first().is_some_and(|pool| (pool.servers, pool.servers_idle) == (2, 2))
@@ -58,8 +61,8 @@ fn connections_are_there_before_anybody_asks() {
 
 #[test]
 fn who_comes_while_a_connection_is_made_for_nobody_gets_it() {
-    let upkeep = Maintenance { slots_kept: 1, ..Maintenance::default() };
-    let gate = Gate::new(trusting(forced(1, upkeep)));
+    let maintenance = Maintenance { slots_kept: 1, ..Maintenance::default() };
+    let gate = Gate::new(trusting(forced(1, maintenance)));
     let mut client = Raw::enter(&gate, Version::V3_0, &[]);
     assert_eq!(says(&mut client, "select 'served'"), "served");
     assert_eq!(gate.stats().pools[0].counters.connects, 1);
@@ -70,8 +73,11 @@ fn who_comes_while_a_connection_is_made_for_nobody_gets_it() {
 #[test]
 fn a_pool_that_nobody_uses_keeps_nothing_unless_its_user_is_forced() {
     let mut database = database(Mode::Transaction, 2);
-    database.upkeep =
-        Maintenance { slots_kept: 2, idle: Some(Duration::from_millis(1)), ..Maintenance::default() };
+    database.maintenance = Maintenance {
+        slots_kept: 2,
+        idle: Some(Duration::from_millis(1)),
+        ..Maintenance::default()
+    };
     let gate = Gate::new(trusting(database));
     let client = Raw::enter(&gate, Version::V3_0, &[]);
     gate.until("two are kept", |stats| stats.pools[0].servers_idle == 2);
@@ -84,8 +90,8 @@ fn a_pool_that_nobody_uses_keeps_nothing_unless_its_user_is_forced() {
 #[test]
 fn connections_of_one_age_are_renewed_one_after_the_other() {
     let lifetime = Some(Duration::from_secs(4));
-    let upkeep = Maintenance { slots_kept: 4, lifetime, ..Maintenance::default() };
-    let mut database = forced(4, upkeep);
+    let maintenance = Maintenance { slots_kept: 4, lifetime, ..Maintenance::default() };
+    let mut database = forced(4, maintenance);
     database.settings = vec![("application_name".into(), "of one age".into())];
     let gate = Gate::new(trusting(database));
     gate.until("four are kept", |stats| {
@@ -178,7 +184,7 @@ fn a_fresh_session_is_set_up_once_and_again_when_it_was_discarded() {
     for mode in [Mode::Transaction, Mode::Session] {
         let mut database = database(mode, 1);
         let query = "create temp table started as select 1 as one".to_owned();
-        database.upkeep.connect_query = Some(query);
+        database.maintenance.connect_query = Some(query);
         database.settings = vec![("work_mem".into(), "7MB".into())];
         let gate = Gate::new(trusting(database));
         let mut client = Raw::enter(&gate, Version::V3_0, &[]);
@@ -208,7 +214,7 @@ fn a_fresh_session_is_set_up_once_and_again_when_it_was_discarded() {
 #[test]
 fn a_session_that_cannot_be_set_up_is_not_used() {
     let mut database = database(Mode::Transaction, 1);
-    database.upkeep.connect_query = Some("select 1/0".into());
+    database.maintenance.connect_query = Some("select 1/0".into());
     let gate = Gate::new(trusting(database));
     let mut client = Raw::enter(&gate, Version::V3_0, &[]);
     client.query("select 1");
@@ -460,7 +466,7 @@ fn a_database_that_nobody_has_named_goes_after_a_while() {
     let mut rest = database(Mode::Transaction, 1);
     rest.target = Some(std::mem::replace(&mut rest.name, Database::REST.to_owned()));
     let mut config = trusting(rest);
-    config.timeouts.unnamed = Some(Duration::from_millis(1));
+    config.timeouts.autodb_idle = Some(Duration::from_millis(1));
     let gate = Gate::new(config);
     for round in 0..3 {
         let mut client = of(&gate, "passing").unwrap();

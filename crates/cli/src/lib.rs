@@ -1,4 +1,4 @@
-//! Terminal: what a person reads there, and how a command ends.
+//! Command line: what a person reads there, and how a command ends.
 //!
 //! ```text
 //!   work ──▶ Verdict or Failure ──▶ text ──▶ say ──▶ standard output, exit code
