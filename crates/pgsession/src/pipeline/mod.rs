@@ -438,7 +438,10 @@ impl Pipeline {
         if !self.queue.is_empty() {
             return Some(Kept::Owes { ready: self.ready_owed, requests: self.queue.len() as u32 });
         }
-        assert!(self.ready_owed == 0 && self.copy == Copy::Closed, "nobody has asked for what is owed");
+        assert!(
+            self.ready_owed == 0 && self.copy == Copy::Closed,
+            "nobody has asked for what is owed"
+        );
         match (self.skip, self.segment, self.status) {
             (Skip::Yes | Skip::Maybe, ..) => Some(Kept::Skipping),
             // The status is that of the last ReadyForQuery. An implicit transaction that a segment has

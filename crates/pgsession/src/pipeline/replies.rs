@@ -2,11 +2,11 @@
 
 use thiserror::Error;
 
+use super::internal::QUESTION;
 use super::{
     Answer, Copy, End, Flushed, Kind, Pipeline, Replication, Request, Segment, Skip, Stage,
     SyncMarker, Whose,
 };
-use super::internal::QUESTION;
 use pgwire::SqlState;
 use pgwire::frame::Backend;
 use pgwire::message::Status;

@@ -463,7 +463,10 @@ impl StatementCache {
 
     pub(super) fn release(&mut self, id: EntryId) {
         let entry = self.entry_mut(id);
-        assert!(entry.references > 0, "released more often than counted: somebody else still has it");
+        assert!(
+            entry.references > 0,
+            "released more often than counted: somebody else still has it"
+        );
         entry.references -= 1;
         if entry.references == 0 {
             self.unused.insert(id, ());
