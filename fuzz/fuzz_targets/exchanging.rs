@@ -331,7 +331,7 @@ impl Line {
 
 struct Play {
     lacks: Rc<Cell<bool>>,
-    statement_cache: StatementCache,
+    cache: StatementCache,
     askers: Vec<Asker>,
     lines: Vec<Line>,
     seed: u8,
@@ -347,7 +347,7 @@ pub(crate) fn run(input: &[u8]) {
     let lacks = Rc::default();
     let session = || Session { lacks: Rc::clone(&lacks), ..Session::default() };
     let mut play = Play {
-        statement_cache: StatementCache::new([7; 8], BOUNDS),
+        cache: StatementCache::new([7; 8], BOUNDS),
         askers: (0..CLIENTS).map(|_| Asker::new(session())).collect(),
         lines: (0..LINES).map(|_| Line::new(session())).collect(),
         lacks: Rc::clone(&lacks),
@@ -463,10 +463,8 @@ impl Play {
             let line = &mut self.lines[at];
             (asker.at, line.whose) = (Some(at), Some(who));
             let mut out = Copied::new(&asker.asked, &mut line.asked);
-            let mut client_statements = ClientStatements {
-                client: &mut asker.client,
-                statement_cache: &mut self.statement_cache,
-            };
+            let mut client_statements =
+                ClientStatements { client: &mut asker.client, cache: &mut self.cache };
             let (frames, heard) = (&mut asker.frames, &mut asker.heard);
             let taken = line.relay.from_client(
                 &mut client_statements,
@@ -512,9 +510,8 @@ impl Play {
         };
         let readable = &line.said[..line.arrived];
         let mut out = Copied::new(readable, heard);
-        let (statement_cache, beside) = (&mut self.statement_cache, &mut line.asked);
-        let taken =
-            line.relay.from_server(client, statement_cache, readable, &mut out, beside, |_| {});
+        let (cache, beside) = (&mut self.cache, &mut line.asked);
+        let taken = line.relay.from_server(client, cache, readable, &mut out, beside, |_| {});
         let taken = taken.expect("the server answers in order");
         assert!(matches!(taken.stop, Stop::More { .. }), "{taken:?}");
         line.said.drain(..taken.bytes);
@@ -569,14 +566,14 @@ impl Play {
         let next = Asker::new(self.session());
         let asker = std::mem::replace(&mut self.askers[who], next);
         asker.holds();
-        let Some(at) = asker.at else { return self.statement_cache.forget(asker.client) };
+        let Some(at) = asker.at else { return self.cache.forget(asker.client) };
         let session = self.session();
         let line = &mut self.lines[at];
         line.whose = None;
-        let left = line.relay.leave(asker.client, &mut self.statement_cache, &mut line.asked);
+        let left = line.relay.leave(asker.client, &mut self.cache, &mut line.asked);
         if let Abandoned::Close(_) = left {
             let line = std::mem::replace(line, Line::new(session));
-            line.relay.end(None, &mut self.statement_cache);
+            line.relay.end(None, &mut self.cache);
         }
         (0..CLIENTS).for_each(|who| self.passes(who));
     }
@@ -594,12 +591,12 @@ impl Play {
             asker.holds();
             assert_eq!(asker.heard.len(), asker.expected.len(), "not all was heard");
             assert!(asker.at.is_none() && asker.asked.is_empty());
-            self.statement_cache.forget(asker.client);
+            self.cache.forget(asker.client);
         }
         for line in self.lines {
             assert!(line.relay.kept().is_none() && line.said.is_empty() && line.asked.is_empty());
-            line.relay.end(None, &mut self.statement_cache);
+            line.relay.end(None, &mut self.cache);
         }
-        assert_eq!(self.statement_cache.used(), 0, "statements of nobody");
+        assert_eq!(self.cache.used(), 0, "statements of nobody");
     }
 }

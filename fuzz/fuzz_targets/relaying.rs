@@ -54,7 +54,7 @@ pub(crate) fn run(input: &[u8]) {
 
 struct Play {
     relay: Relay,
-    statement_cache: StatementCache,
+    cache: StatementCache,
     client: Option<Client>,
     frames: Frames<Frontend>,
     limits: Limits,
@@ -73,7 +73,7 @@ fn play(kind: u8, seed: Option<u8>, acts: &[u8]) -> Outcome {
     };
     let mut play = Play {
         relay,
-        statement_cache: StatementCache::new([7; 8], BOUNDS),
+        cache: StatementCache::new([7; 8], BOUNDS),
         client: Some(Client::new(0)),
         frames: Frames::new(limits),
         limits,
@@ -91,12 +91,12 @@ fn play(kind: u8, seed: Option<u8>, acts: &[u8]) -> Outcome {
         }
     }
     play.out.kept = format!("{:?}", play.relay.kept());
-    let Play { relay, mut statement_cache, mut client, out, .. } = play;
-    relay.end(client.as_mut(), &mut statement_cache);
+    let Play { relay, mut cache, mut client, out, .. } = play;
+    relay.end(client.as_mut(), &mut cache);
     if let Some(client) = client {
-        statement_cache.forget(client);
+        cache.forget(client);
     }
-    assert_eq!(statement_cache.used(), 0, "statements of nobody");
+    assert_eq!(cache.used(), 0, "statements of nobody");
     out
 }
 
@@ -140,8 +140,7 @@ impl Play {
         let Some(client) = self.client.as_mut().filter(|_| self.out.end.is_none()) else {
             return ControlFlow::Continue(());
         };
-        let mut client_statements =
-            ClientStatements { client, statement_cache: &mut self.statement_cache };
+        let mut client_statements = ClientStatements { client, cache: &mut self.cache };
         let before = (self.out.to_server.len(), self.asked.len());
         let mut out = Copied::new(&self.asked, &mut self.out.to_server);
         let (frames, beside) = (&mut self.frames, &mut self.out.to_client);
@@ -172,8 +171,8 @@ impl Play {
         let mut out = Copied::new(&self.said, &mut self.out.to_client);
         let (news, beside) = (&mut self.out.news, &mut self.out.to_server);
         let hear = |one: News<'_>| news.push(format!("{one:?}"));
-        let (client, statement_cache) = (self.client.as_mut(), &mut self.statement_cache);
-        match self.relay.from_server(client, statement_cache, &self.said, &mut out, beside, hear) {
+        let (client, cache) = (self.client.as_mut(), &mut self.cache);
+        match self.relay.from_server(client, cache, &self.said, &mut out, beside, hear) {
             Ok(taken) => {
                 if let Stop::More { needs } = taken.stop {
                     let here = self.said.len() - taken.bytes;
@@ -201,7 +200,7 @@ impl Play {
         self.frames = Frames::new(self.limits);
         let Some(client) = self.client.take() else { return };
         let out = &mut self.out.to_server;
-        if let Abandoned::Close(kept) = self.relay.leave(client, &mut self.statement_cache, out) {
+        if let Abandoned::Close(kept) = self.relay.leave(client, &mut self.cache, out) {
             self.out.end = Some(kept.to_string());
         }
         self.comes();
@@ -209,8 +208,8 @@ impl Play {
 
     fn holds(&self) {
         assert!(self.client.as_ref().is_none_or(|client| client.names() <= BOUNDS.client_max));
-        assert!(self.statement_cache.len() <= BOUNDS.entries_max);
-        assert!(self.statement_cache.bytes() <= BOUNDS.bytes_max);
+        assert!(self.cache.len() <= BOUNDS.entries_max);
+        assert!(self.cache.bytes() <= BOUNDS.bytes_max);
         // What errors have left in doubt counts as well.
         assert!(self.relay.prepared() <= BOUNDS.server_max + BOUNDS.entries_max);
         if let Some(Kept::Owes { requests, .. }) = self.relay.kept() {

@@ -570,7 +570,7 @@ impl Loop {
         let at = server.client.expect("somebody has it");
         let client = self.clients.get_mut(at).expect("who has a server is there");
         let has_all = server.session.has(&client.settings);
-        let discards = self.pools[server.pool].statement_cache.discards_sequences()
+        let discards = self.pools[server.pool].cache.discards_sequences()
             && server.relay.has_others_sequences();
         if server.replication != Replication::No || (has_all && !discards) {
             server.state = State::Serving;
@@ -880,8 +880,8 @@ impl Loop {
         // `end` takes the relay for good. An empty one stands in for it, since the server is
         // dropped next.
         let relay = std::mem::replace(&mut server.relay, Relay::transparent(LIMITS));
-        let statement_cache = &mut self.pools[server.pool].statement_cache;
-        relay.end(Some(&mut client.statements), statement_cache);
+        let cache = &mut self.pools[server.pool].cache;
+        relay.end(Some(&mut client.statements), cache);
     }
 
     /// Closes a connection to a server that no client has, and gives its slot back.
@@ -902,7 +902,7 @@ impl Loop {
             pool.drop_idle(place, key);
             pool.janitor.is_gone(key);
         }
-        server.relay.end(None, &mut pool.statement_cache);
+        server.relay.end(None, &mut pool.cache);
         // Counted from the dial to the end of the login: one that still waits for its turn is not.
         if server.greeting.is_some() && server.connection.is_some() {
             self.connecting -= 1;

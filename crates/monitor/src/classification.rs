@@ -88,13 +88,11 @@ impl Loop {
         if says == Says::Nothing {
             return Peeked::Here(());
         }
-        let text =
-            match first_messages::text(frames, readable, &client.statements, &pool.statement_cache)
-            {
-                Peeked::Here(text) => text,
-                Peeked::More { .. } if says == Says::Key && !rules.look_at_texts() => b"",
-                Peeked::More { needs } => return Peeked::More { needs },
-            };
+        let text = match first_messages::text(frames, readable, &client.statements, &pool.cache) {
+            Peeked::Here(text) => text,
+            Peeked::More { .. } if says == Says::Key && !rules.look_at_texts() => b"",
+            Peeked::More { needs } => return Peeked::More { needs },
+        };
         if says != Says::Key {
             return Peeked::Here(());
         }
@@ -121,8 +119,7 @@ impl Loop {
         let pool = &self.pools[client.pool];
         let lexer_mode = client.settings.lexer_mode();
         let (frames, readable) = (&client.frames, client.connection.read());
-        let text =
-            first_messages::text(frames, readable, &client.statements, &pool.statement_cache);
+        let text = first_messages::text(frames, readable, &client.statements, &pool.cache);
         let key = match text {
             // Who has just come in has asked nothing yet.
             _ if database.keys.is_empty() || readable.is_empty() => Ok(None),
@@ -161,8 +158,7 @@ impl Loop {
         {
             return *class;
         }
-        let Pool { user, database, statement_cache, classification_cache, .. } =
-            &mut self.pools[client.pool];
+        let Pool { user, database, cache, classification_cache, .. } = &mut self.pools[client.pool];
         let database = self.config.databases[*database].name.as_bytes();
         let read = |text: &[u8]| {
             classes.class(&Subject {
@@ -178,12 +174,7 @@ impl Loop {
             return read(b"");
         }
         let readable = client.connection.read();
-        let text = match first_messages::text(
-            &client.frames,
-            readable,
-            &client.statements,
-            statement_cache,
-        ) {
+        let text = match first_messages::text(&client.frames, readable, &client.statements, cache) {
             Peeked::Here(text) => text,
             Peeked::More { .. } => b"",
         };

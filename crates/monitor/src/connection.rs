@@ -656,7 +656,7 @@ mod tests {
         let (mut connection, mut theirs) = pair();
         let mut buffers = Buffers::default();
         let sent = more_than_fits();
-        for part in sent.buffers(100_000) {
+        for part in sent.chunks(100_000) {
             connection.send(part, &mut buffers).unwrap();
         }
         all_comes(&sent, &mut connection, &mut theirs, &mut buffers);
@@ -704,7 +704,7 @@ mod tests {
         let (mut connection, mut theirs) = pair();
         let mut buffers = Buffers::new(Writes::Later);
         let sent = more_than_fits();
-        for part in sent.buffers(BUFFER / 3) {
+        for part in sent.chunks(BUFFER / 3) {
             connection.send(part, &mut buffers).unwrap();
             let_go(&mut buffers);
         }

@@ -29,7 +29,7 @@ pub(super) fn text<'a>(
     frames: &Frames<Frontend>,
     readable: &'a [u8],
     statements: &Statements,
-    statement_cache: &'a StatementCache,
+    cache: &'a StatementCache,
 ) -> Peeked<&'a [u8]> {
     let mut at = 0;
     loop {
@@ -56,11 +56,11 @@ pub(super) fn text<'a>(
             // Names are short: they are here, or the server does not take them.
             Frontend::Bind => string(body)
                 .and_then(|(_, behind)| string(behind))
-                .and_then(|(name, _)| statement_cache.text(statements, name)),
+                .and_then(|(name, _)| cache.text(statements, name)),
             Frontend::Describe => body
                 .strip_prefix(b"S")
                 .and_then(string)
-                .and_then(|(name, _)| statement_cache.text(statements, name)),
+                .and_then(|(name, _)| cache.text(statements, name)),
             _ => None,
         };
         return Peeked::Here(text.unwrap_or_default());
@@ -165,9 +165,9 @@ mod tests {
     use pgwire::message::write;
 
     fn text_of(bytes: &[u8]) -> Peeked<String> {
-        let statement_cache = StatementCache::new([0; 8], Bounds::default());
+        let cache = StatementCache::new([0; 8], Bounds::default());
         let frames = Frames::new(Limits::SESSION);
-        match text(&frames, bytes, &Statements::new(0), &statement_cache) {
+        match text(&frames, bytes, &Statements::new(0), &cache) {
             Peeked::Here(text) => Peeked::Here(String::from_utf8(text.to_vec()).unwrap()),
             Peeked::More { needs } => Peeked::More { needs },
         }

@@ -429,7 +429,7 @@ impl Loop {
     pub(super) fn inquire(&mut self, key: Key) -> bool {
         let server = self.servers.get_mut(key).expect("its caller has it");
         let pool = &self.pools[server.pool];
-        if !server.relay.has_others_sequences() || !pool.statement_cache.minds_sequences() {
+        if !server.relay.has_others_sequences() || !pool.cache.minds_sequences() {
             return false;
         }
         let asked = std::mem::replace(&mut server.inquired, true);
@@ -447,7 +447,7 @@ impl Loop {
         let pool = &mut self.pools[server.pool];
         pool.inquired = Some(self.now);
         if failed.is_some() || rows > 0 {
-            pool.statement_cache.asked_of_sequences();
+            pool.cache.asked_of_sequences();
         }
         match server.client {
             Some(_) => self.prepare(key),

@@ -61,7 +61,7 @@ pub(super) struct Pool {
     pub(super) behind: bool,
     /// The most clients that were in at once, as far as anybody looked.
     pub(super) clients_most: u32,
-    pub(super) statement_cache: StatementCache,
+    pub(super) cache: StatementCache,
     pub(super) counters: Counters,
     /// Its slots that clients keep beyond their jobs.
     pub(super) kept: u32,
@@ -135,7 +135,7 @@ impl Pool {
             behind: false,
             quotas: Vec::new(),
             clients_most: 0,
-            statement_cache: StatementCache::new(secret, bounds(config))
+            cache: StatementCache::new(secret, bounds(config))
                 .choosing(config.session_state.clone()),
             counters: Counters::default(),
             kept: 0,

@@ -296,8 +296,8 @@ impl Loop {
             return;
         }
         pool.classification_cache.forget();
-        pool.statement_cache.choose(&self.config.session_state);
-        pool.statement_cache.bound(bounds(&self.config));
+        pool.cache.choose(&self.config.session_state);
+        pool.cache.bound(bounds(&self.config));
         let database = &self.config.databases[place];
         pool.reuse = database.reuse;
         if self.databases.contains_key(&name) {

@@ -138,10 +138,8 @@ impl Loop {
         let readable = client.connection.read();
         let mut out = Copied::new(readable, to_server);
         server.relay.set_ahead(pool.ahead(&self.config));
-        let mut client_statements = ClientStatements {
-            client: &mut client.statements,
-            statement_cache: &mut pool.statement_cache,
-        };
+        let mut client_statements =
+            ClientStatements { client: &mut client.statements, cache: &mut pool.cache };
         let taken = server.relay.from_client(
             &mut client_statements,
             &mut client.frames,
@@ -257,7 +255,7 @@ impl Loop {
         let mut settings = Following::new(&mut server.session, settings, serves);
         let taken = server.relay.from_server(
             statements,
-            &mut pool.statement_cache,
+            &mut pool.cache,
             readable,
             &mut out,
             to_server,
@@ -315,17 +313,17 @@ impl Loop {
             self.follow_client(client);
         }
         let Some(by) = self.servers.get(key).map(|server| server.pool) else { return };
-        if !self.pools[by].statement_cache.take_schema_news() {
+        if !self.pools[by].cache.take_schema_news() {
             return;
         }
         let database = self.pools[by].database;
-        let asks = self.pools[by].statement_cache.asks_of_sequences();
+        let asks = self.pools[by].cache.asks_of_sequences();
         let others = self.pools.iter_mut().enumerate().filter(|(at, _)| *at != by);
         for (_, pool) in others.filter(|(_, pool)| pool.database == database) {
-            pool.statement_cache.schema_changed();
+            pool.cache.schema_changed();
             if asks {
                 // What was made may be behind what others ask for.
-                pool.statement_cache.asked_of_sequences();
+                pool.cache.asked_of_sequences();
             }
         }
     }
@@ -506,17 +504,17 @@ impl Loop {
         server.client = None;
         let client = self.clients.get_mut(key).expect("its caller has it");
         let statements = std::mem::take(&mut client.statements);
-        let statement_cache = &mut self.pools[server.pool].statement_cache;
+        let cache = &mut self.pools[server.pool].cache;
         if matches!(server.state, State::Admitting) {
-            statement_cache.forget(statements);
+            cache.forget(statements);
             return self.drop_server(at);
         }
         if !matches!(server.state, State::Serving | State::Restoring(_)) {
             // It is being made, or given settings, and goes to somebody else when that is done.
-            return statement_cache.forget(statements);
+            return cache.forget(statements);
         }
         let mut out = Vec::new();
-        let abandoned = server.relay.leave(statements, statement_cache, &mut out);
+        let abandoned = server.relay.leave(statements, cache, &mut out);
         server.state = State::Leaving;
         // Nobody hears what of it is done yet.
         if abandoned != Abandoned::Free

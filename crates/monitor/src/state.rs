@@ -333,6 +333,6 @@ impl Loop {
     fn forget(&mut self, key: Key) {
         let client = self.clients.get_mut(key).expect("its caller has it");
         let statements = std::mem::take(&mut client.statements);
-        self.pools[client.pool].statement_cache.forget(statements);
+        self.pools[client.pool].cache.forget(statements);
     }
 }

@@ -45,7 +45,7 @@ static COUNTING: Counting = Counting;
 /// Number of allocations of `rounds` exchanges of these bytes, after some that nobody counts.
 fn allocations(prepare: &[u8], asked: &[u8], said: &[u8], rounds: u32) -> u64 {
     let mut relay = Relay::new(Limits::SESSION);
-    let mut statement_cache = StatementCache::new([7; 8], Bounds::default());
+    let mut cache = StatementCache::new([7; 8], Bounds::default());
     let mut client = Client::new(0);
     let mut frames = Frames::<Frontend>::new(Limits::SESSION);
     let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
@@ -68,8 +68,7 @@ fn allocations(prepare: &[u8], asked: &[u8], said: &[u8], rounds: u32) -> u64 {
             }
             to_server.clear();
             to_client.clear();
-            let mut client_statements =
-                ClientStatements { client: &mut client, statement_cache: &mut statement_cache };
+            let mut client_statements = ClientStatements { client: &mut client, cache: &mut cache };
             let mut out = Copied::new(asked, &mut to_server);
             let taken = relay.from_client(
                 &mut client_statements,
@@ -84,7 +83,7 @@ fn allocations(prepare: &[u8], asked: &[u8], said: &[u8], rounds: u32) -> u64 {
             let news = |one: News<'_>| readies += u32::from(one == News::Ready(Status::Idle));
             let taken = relay.from_server(
                 client_statements,
-                &mut statement_cache,
+                &mut cache,
                 said,
                 &mut out,
                 &mut to_server,

@@ -12,7 +12,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use pgsession::relay::{Copied, Guest, News, Relay};
+use pgsession::relay::{ClientStatements, Copied, News, Relay};
 use pgsession::statements::{Bounds, Client, StatementCache};
 use pgwire::frame::{Backend, Frames, Frontend, Limits};
 use pgwire::message::write;
@@ -85,21 +85,22 @@ fn least(mut exchange: impl FnMut()) -> f64 {
 }
 
 fn relayed(mut relay: Relay, case: &Case) -> f64 {
-    let mut statement_cache = StatementCache::new([7; 8], Bounds::default());
+    let mut cache = StatementCache::new([7; 8], Bounds::default());
     let mut client = Client::new(0);
     let mut frames = Frames::<Frontend>::new(Limits::SESSION);
     let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
     let mut exchange = |asked: &[u8], said: &[u8]| {
         to_server.clear();
         to_client.clear();
-        let mut guest = Guest { client: &mut client, statement_cache: &mut statement_cache };
+        let mut client_statements = ClientStatements { client: &mut client, cache: &mut cache };
         let mut out = Copied::new(asked, &mut to_server);
-        let taken = relay.from_client(&mut guest, &mut frames, asked, &mut out, &mut to_client);
+        let taken =
+            relay.from_client(&mut client_statements, &mut frames, asked, &mut out, &mut to_client);
         assert_eq!(taken.map(|taken| taken.bytes), Ok(asked.len()));
         let mut out = Copied::new(said, &mut to_client);
-        let (guest, news) = (Some(&mut client), |one: News<'_>| drop_news(one));
+        let (client_statements, news) = (Some(&mut client), |one: News<'_>| drop_news(one));
         let taken =
-            relay.from_server(guest, &mut statement_cache, said, &mut out, &mut to_server, news);
+            relay.from_server(client_statements, &mut cache, said, &mut out, &mut to_server, news);
         assert_eq!(taken.map(|taken| taken.bytes), Ok(said.len()));
         assert!(black_box(relay.kept()).is_none());
     };

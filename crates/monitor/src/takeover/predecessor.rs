@@ -477,9 +477,9 @@ impl Loop {
         let successor = takeover.successor.as_mut()?;
         let client = clients.get_mut(key)?;
         let pool = &mut pools[client.pool];
-        pool.statement_cache.declare_types(&mut client.statements);
+        pool.cache.declare_types(&mut client.statements);
         let next = successor.pools.len() as u32;
-        let mark = pool.statement_cache.mark();
+        let mark = pool.cache.mark();
         let number = successor.pools.get(mark).map_or(next, |told| told.number);
         let told = Pool {
             number,
@@ -492,11 +492,11 @@ impl Loop {
             successor.pools.insert(mark.to_vec(), told);
         }
         let mut statements = Vec::new();
-        for (name, own) in pool.statement_cache.names_of(&client.statements) {
+        for (name, own) in pool.cache.names_of(&client.statements) {
             let next = successor.statements.len() as u64;
             let known = successor.statements.get(&(number, own.number)).copied();
             if known.is_none() {
-                let statement = pool.statement_cache.export(&client.statements, name)?;
+                let statement = pool.cache.export(&client.statements, name)?;
                 let message = Message::Statement { number: next, statement };
                 successor.channel.say(&message, None).ok()?;
                 successor.statements.insert((number, own.number), next);
@@ -554,7 +554,7 @@ impl Loop {
         let Some(mut client) = self.clients.remove(key) else { return };
         self.processes.remove(&client.process);
         let statements = std::mem::take(&mut client.statements);
-        self.pools[client.pool].statement_cache.forget(statements);
+        self.pools[client.pool].cache.forget(statements);
         self.log_handed(&client);
         self.count_out(&client);
         self.stats.clients_handed_over += 1;

@@ -446,13 +446,13 @@ impl Loop {
         let names = self.take_up(pool, &settings, &statements)?;
         let key = self.clients.next_key();
         if let Err(error) = self.watchers.watch(&mut connection, Socket::Client(key)) {
-            self.pools[pool].statement_cache.forget(names);
+            self.pools[pool].cache.forget(names);
             return Err(format!("the system has no room for it: {error}"));
         }
         let user = match self.count_in(&wanted.user, pool) {
             Ok(user) => user,
             Err((_, why)) => {
-                self.pools[pool].statement_cache.forget(names);
+                self.pools[pool].cache.forget(names);
                 // It is not this gate's, and closed without a word.
                 let _ = self.watchers.release(&connection);
                 return Err(why);
@@ -485,16 +485,16 @@ impl Loop {
     ) -> Result<statements::Client, String> {
         let mut names = statements::Client::new(settings.scope());
         let known = &self.takeover.predecessor.as_ref().expect("its caller has it").statements;
-        let statement_cache = &mut self.pools[pool].statement_cache;
+        let cache = &mut self.pools[pool].cache;
         for (name, told) in statements {
             let taken = match known.get(&told.number) {
-                Some(statement) => statement_cache
+                Some(statement) => cache
                     .take_up(&mut names, name, (statement, told.shape))
                     .map_err(|error| error.to_string()),
                 None => Err("a statement of it was not told, or there was no room for it".into()),
             };
             if let Err(why) = taken {
-                statement_cache.forget(names);
+                cache.forget(names);
                 return Err(why);
             }
         }
@@ -526,7 +526,7 @@ impl Loop {
         let _ = self.watchers.release(&client.connection);
         self.processes.remove(&client.process);
         let statements = std::mem::take(&mut client.statements);
-        self.pools[client.pool].statement_cache.forget(statements);
+        self.pools[client.pool].cache.forget(statements);
         self.count_out(&client);
         drop(client);
     }

@@ -20,10 +20,10 @@
 //! use pgsession::statements::{Bounds, StatementCache, Client};
 //!
 //! let mut relay = Relay::new(Limits::SESSION);
-//! let mut statement_cache = StatementCache::new([7; 8], Bounds::default());
+//! let mut cache = StatementCache::new([7; 8], Bounds::default());
 //! let mut client = Client::new(0);
 //! let mut frames = Frames::<Frontend>::new(Limits::SESSION);
-//! let mut client_statements = ClientStatements { client: &mut client, statement_cache: &mut statement_cache };
+//! let mut client_statements = ClientStatements { client: &mut client, cache: &mut cache };
 //!
 //! let asked = b"Q\0\0\0\x0dselect 1\0";
 //! let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
@@ -36,7 +36,7 @@
 //! let said = b"C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
 //! let mut out = Copied::new(said, &mut to_client);
 //! let (client, mut beside) = (Some(&mut client), Vec::new());
-//! relay.from_server(client, &mut statement_cache, said, &mut out, &mut beside, |_: News| {})?;
+//! relay.from_server(client, &mut cache, said, &mut out, &mut beside, |_: News| {})?;
 //! assert_eq!(to_client, said);
 //! assert_eq!(relay.kept(), None);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -78,7 +78,7 @@ pub struct ClientStatements<'a> {
     /// Its names for statements.
     pub client: &'a mut Client,
     /// The statements that they stand for.
-    pub statement_cache: &'a mut StatementCache,
+    pub cache: &'a mut StatementCache,
 }
 
 /// Number of the readable bytes that were taken, and the reason why no more.
@@ -388,7 +388,7 @@ impl Relay {
                     let message = Message { tag, len, here: &rest[..piece.bytes()] };
                     if let Some(stop) = self.message(client_statements, message, at, run)? {
                         self.put_scratch(run);
-                        self.answer(client_statements.statement_cache);
+                        self.answer(client_statements.cache);
                         return Ok(match stop {
                             Stop::Terminated => Taken { bytes: at + frames.take(piece), stop },
                             _ => Taken { bytes: at, stop },
@@ -398,7 +398,7 @@ impl Relay {
                     if self.asked == Rest::None {
                         self.pipeline.resolve(&mut self.scratch);
                     }
-                    self.answer(client_statements.statement_cache);
+                    self.answer(client_statements.cache);
                     if !self.due.is_empty() {
                         self.give_due(tag, to_client);
                     }
@@ -434,7 +434,7 @@ impl Relay {
             Names::Kept => transparently(&mut self.pipeline, tag, &mut self.scratch)?,
             Names::Rewritten(statements) => {
                 let client_statements =
-                    (&mut *client_statements.client, &mut *client_statements.statement_cache);
+                    (&mut *client_statements.client, &mut *client_statements.cache);
                 let out = &mut self.scratch;
                 statements.ask(&mut self.pipeline, client_statements, message, out)
             }
@@ -512,10 +512,10 @@ impl Relay {
     }
 
     /// Does what the gate answers itself and has its turn.
-    fn answer(&mut self, statement_cache: &mut StatementCache) {
+    fn answer(&mut self, cache: &mut StatementCache) {
         while let Some((number, reply)) = self.pipeline.next_local() {
             if let Names::Rewritten(statements) = &mut self.names {
-                statements.answered(&self.pipeline, number, statement_cache);
+                statements.answered(&self.pipeline, number, cache);
             }
             // Of a client that has gone they count all the same: its names must be put right.
             if matches!(self.presence, Presence::There) {
@@ -540,7 +540,7 @@ impl Relay {
     pub fn leave(
         &mut self,
         client: Client,
-        statement_cache: &mut StatementCache,
+        cache: &mut StatementCache,
         to_server: &mut Vec<u8>,
     ) -> Abandoned {
         assert!(matches!(self.presence, Presence::There), "the server is not free yet");
@@ -557,17 +557,17 @@ impl Relay {
         self.presence = Presence::Gone(client);
         self.due.clear();
         self.parted();
-        self.clean(forwarded, statement_cache, to_server)
+        self.clean(forwarded, cache, to_server)
     }
 
     fn clean(
         &mut self,
         forwarded: Forwarded,
-        statement_cache: &mut StatementCache,
+        cache: &mut StatementCache,
         to_server: &mut Vec<u8>,
     ) -> Abandoned {
         // Replies of the gate's own are for nobody, too.
-        self.answer(statement_cache);
+        self.answer(cache);
         let abandoned = self.pipeline.abandon(forwarded, to_server);
         if abandoned != Abandoned::Free {
             return abandoned;
@@ -580,7 +580,7 @@ impl Relay {
         }
         // Its names stay up to here: each reply on the way has confirmed or undone one.
         if let Presence::Gone(client) = std::mem::replace(&mut self.presence, Presence::There) {
-            statement_cache.forget(client);
+            cache.forget(client);
         }
         Abandoned::Free
     }
@@ -664,7 +664,7 @@ impl Relay {
 
     /// The connection is at its end: what its client has asked and got no reply for has not
     /// happened. `client` as in [`from_server`](Relay::from_server).
-    pub fn end(self, client: Option<&mut Client>, statement_cache: &mut StatementCache) {
+    pub fn end(self, client: Option<&mut Client>, cache: &mut StatementCache) {
         // A client that has gone is the relay's to put right and forget. One that is there is told by its
         // owner, and goes on.
         let mut gone = match self.presence {
@@ -673,10 +673,10 @@ impl Relay {
         };
         if let (Names::Rewritten(statements), Some(client)) = (self.names, gone.as_mut().or(client))
         {
-            statements.lost(client, statement_cache);
+            statements.lost(client, cache);
         }
         if let Some(client) = gone {
-            statement_cache.forget(client);
+            cache.forget(client);
         }
     }
 

@@ -14,7 +14,7 @@ use pgwire::message::{read, write};
 /// Whom a message of the server meets.
 struct Replies<'a, 'o, O, N> {
     client: Option<&'a mut Client>,
-    statement_cache: &'a mut StatementCache,
+    cache: &'a mut StatementCache,
     run: &'a mut Run<'o, O>,
     to_server: &'a mut Vec<u8>,
     news: N,
@@ -30,14 +30,14 @@ impl Relay {
     pub fn from_server(
         &mut self,
         client: Option<&mut Client>,
-        statement_cache: &mut StatementCache,
+        cache: &mut StatementCache,
         readable: &[u8],
         to_client: &mut impl Out,
         to_server: &mut Vec<u8>,
         news: impl FnMut(News<'_>),
     ) -> Result<Taken, ServerFault> {
         let mut run = Run::new(to_client);
-        let replies = Replies { client, statement_cache, run: &mut run, to_server, news };
+        let replies = Replies { client, cache, run: &mut run, to_server, news };
         let taken = self.hear(replies, readable);
         if taken.is_err() {
             self.put_due(&mut run);
@@ -146,7 +146,7 @@ impl Relay {
                 Presence::There => replies.client.as_deref_mut(),
             };
             if let Some(client) = client {
-                let client_statements = (client, &mut *replies.statement_cache);
+                let client_statements = (client, &mut *replies.cache);
                 let what = (tag, received.fate);
                 let (pipeline, instead) = (&self.pipeline, &mut self.scratch);
                 treatment =
@@ -179,7 +179,7 @@ impl Relay {
                 replies.run.put(&told);
             }
         }
-        self.answer(replies.statement_cache);
+        self.answer(replies.cache);
         // In their order: what stands for this reply, the gate's own replies behind it, and the
         // ReadyForQuery that were held until it was known whose they are.
         let mut locals = std::mem::take(&mut self.scratch);
@@ -265,7 +265,7 @@ impl Relay {
     fn go_on<O, N>(&mut self, replies: &mut Replies<'_, '_, O, N>) {
         match self.presence {
             Presence::Gone(_) => {
-                self.clean(Forwarded::Whole, replies.statement_cache, replies.to_server);
+                self.clean(Forwarded::Whole, replies.cache, replies.to_server);
             }
             // Nothing may stand within a message of the client's.
             Presence::There if self.asked == Rest::None => {

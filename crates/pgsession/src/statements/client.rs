@@ -75,13 +75,13 @@ impl Client {
         &mut self,
         name: Arc<[u8]>,
         known: Known,
-        statement_cache: &StatementCache,
+        cache: &StatementCache,
     ) -> Option<Known> {
         // What the protocol calls unnamed is kept apart, and no name of more bytes would be found again.
         assert!(!name.is_empty() && name.len() <= NAME_MAX, "{} bytes of a name", name.len());
         let before = self.names.insert(name, known);
-        self.bytes += statement_cache.entry(known.id).bytes();
-        self.bytes -= before.map_or(0, |before| statement_cache.entry(before.id).bytes());
+        self.bytes += cache.entry(known.id).bytes();
+        self.bytes -= before.map_or(0, |before| cache.entry(before.id).bytes());
         before
     }
 
@@ -89,18 +89,18 @@ impl Client {
     pub(super) fn unname(
         &mut self,
         name: &[u8],
-        statement_cache: &StatementCache,
+        cache: &StatementCache,
     ) -> Option<(Arc<[u8]>, Known)> {
         let (name, known) = self.names.remove_entry(name)?;
-        self.bytes -= statement_cache.entry(known.id).bytes();
+        self.bytes -= cache.entry(known.id).bytes();
         assert!(self.bytes == 0 || !self.names.is_empty(), "{} bytes of no name", self.bytes);
         Some((name, known))
     }
 
-    pub(super) fn drop_all(&mut self, statement_cache: &mut StatementCache) {
+    pub(super) fn drop_all(&mut self, cache: &mut StatementCache) {
         // The unnamed statement stays: `DropAllPreparedStatements` knows those that have a name.
         for (_, known) in self.names.drain() {
-            statement_cache.release(known.id);
+            cache.release(known.id);
         }
         self.bytes = 0;
         self.has_sql = false;

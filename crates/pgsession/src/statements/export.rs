@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use crate::statements::Bounds;
 
-    fn statement_cache(secret: u8) -> StatementCache {
+    fn cache(secret: u8) -> StatementCache {
         let bounds = Bounds { client_max: 2, entries_max: 3, ..Bounds::default() };
         StatementCache::new([secret; 8], bounds)
     }
@@ -159,13 +159,10 @@ mod tests {
         ExportedStatement { scope: 7, lexer_mode: LexerMode::default(), tail }
     }
 
-    fn names(
-        statement_cache: &StatementCache,
-        client: &Client,
-    ) -> Vec<(Vec<u8>, ExportedStatement)> {
-        let names = statement_cache.names_of(client);
+    fn names(cache: &StatementCache, client: &Client) -> Vec<(Vec<u8>, ExportedStatement)> {
+        let names = cache.names_of(client);
         let named = |(name, _): (&[u8], ExportedName)| {
-            (name.to_vec(), statement_cache.export(client, name).expect("it has the name"))
+            (name.to_vec(), cache.export(client, name).expect("it has the name"))
         };
         let mut names: Vec<_> = names.map(named).collect();
         names.sort_by(|one, other| one.0.cmp(&other.0));
@@ -174,7 +171,7 @@ mod tests {
 
     #[test]
     fn statements_are_taken_up_elsewhere_as_they_were() {
-        let (mut here, mut there) = (statement_cache(1), statement_cache(2));
+        let (mut here, mut there) = (cache(1), cache(2));
         let (mut client, mut taken) = (Client::new(7), Client::new(7));
         here.take_up(&mut client, b"a", (&statement("select $1"), None)).unwrap();
         here.take_up(&mut client, b"b", (&statement("select $1"), None)).unwrap();
@@ -195,7 +192,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_taken_up_leaves_all_as_it_was() {
-        let mut here = statement_cache(1);
+        let mut here = cache(1);
         let mut client = Client::new(7);
         let refused = |here: &mut StatementCache, client: &mut Client, name: &[u8], tail: &[u8]| {
             let statement = ExportedStatement { tail: tail.to_vec(), ..statement("") };

@@ -509,14 +509,14 @@ impl Server {
     }
 
     /// Gives up the connection: what its client asked and got no reply for has not happened.
-    pub(crate) fn lost(mut self, client: &mut Client, statement_cache: &mut StatementCache) {
+    pub(crate) fn lost(mut self, client: &mut Client, cache: &mut StatementCache) {
         // The last first, since each puts back what it found.
         for last in std::mem::take(&mut self.expected).into_iter().rev() {
-            self.undo(last, client, statement_cache);
+            self.undo(last, client, cache);
         }
         // Its last transaction may have committed without a word.
-        self.alteration_ended(statement_cache);
-        self.portals.clear(statement_cache);
+        self.alteration_ended(cache);
+        self.portals.clear(cache);
     }
 
     /// Takes a message of the server, of which `heard` says what it means: all of one that the gate
@@ -529,7 +529,7 @@ impl Server {
     pub(crate) fn reply(
         &mut self,
         pipeline: &Pipeline,
-        (client, statement_cache): (&mut Client, &mut StatementCache),
+        (client, cache): (&mut Client, &mut StatementCache),
         (tag, fate): (Backend, Fate),
         message: &[u8],
         instead: &mut Vec<u8>,
@@ -538,7 +538,7 @@ impl Server {
         // A transaction may end without a word: an error outside of a block rolls it back, a Sync commits
         // it. Only this status tells, and it counts before what the reply does to its own request.
         if tag == Backend::ReadyForQuery && pipeline.status() == Status::Idle {
-            self.alteration_ended(statement_cache);
+            self.alteration_ended(cache);
             self.alters = false;
             self.unsettle();
         }
@@ -546,28 +546,28 @@ impl Server {
         self.follow(pipeline, (tag, fate), body);
         match fate {
             Fate::Done(number) => {
-                let (parts, of) = ((client, statement_cache), (tag, number));
+                let (parts, of) = ((client, cache), (tag, number));
                 return self.request_done(pipeline, parts, of, message, instead);
             }
             // What the gate asks for its own purposes fails for nobody here.
             Fate::Failed { number, next } => {
                 let of = front.filter(|&(expected, _)| expected == number);
                 let next = of.map(|_| next);
-                return Ok(self.failed((client, statement_cache), next, message, instead));
+                return Ok(self.failed((client, cache), next, message, instead));
             }
             Fate::Underway if front.is_some_and(|(at, _)| at == pipeline.front_number()) => {
                 match tag {
                     Backend::CommandComplete => {
-                        return Ok(self.completed(client, statement_cache, body, instead));
+                        return Ok(self.completed(client, cache, body, instead));
                     }
                     Backend::ErrorResponse => {
-                        return Ok(self.failed((client, statement_cache), None, message, instead));
+                        return Ok(self.failed((client, cache), None, message, instead));
                     }
                     Backend::CopyInResponse => self.copies(pipeline),
                     Backend::ParameterDescription
                         if front.is_some_and(|(_, step)| step == Step::PutDescribe) =>
                     {
-                        self.parameters = statement_cache.told(body);
+                        self.parameters = cache.told(body);
                     }
                     _ => {}
                 }
@@ -581,7 +581,7 @@ impl Server {
     fn request_done(
         &mut self,
         pipeline: &Pipeline,
-        (client, statement_cache): (&mut Client, &mut StatementCache),
+        (client, cache): (&mut Client, &mut StatementCache),
         (tag, number): (Backend, u64),
         message: &[u8],
         instead: &mut Vec<u8>,
@@ -598,16 +598,16 @@ impl Server {
             // Each of these reads the request at the front, which `done` takes away.
             if tag == Backend::CommandComplete {
                 let body = message.get(HEAD..).unwrap_or_default();
-                treatment = self.completed(client, statement_cache, body, instead);
+                treatment = self.completed(client, cache, body, instead);
             }
             if matches!(front, Some((_, Step::PutDescribe))) {
-                self.described(client, statement_cache, message);
+                self.described(client, cache, message);
             }
-            self.proven(client, statement_cache);
-            self.done(statement_cache);
+            self.proven(client, cache);
+            self.done(cache);
         }
         if tag == Backend::ReadyForQuery {
-            self.ready(pipeline.status(), statement_cache);
+            self.ready(pipeline.status(), cache);
         }
         Ok(treatment)
     }
@@ -661,13 +661,13 @@ impl Server {
         &mut self,
         pipeline: &Pipeline,
         number: u64,
-        statement_cache: &mut StatementCache,
+        cache: &mut StatementCache,
     ) {
         debug_assert_eq!(self.expected.front().map(|front| front.number), Some(number));
-        self.done(statement_cache);
+        self.done(cache);
         // The server has seen nothing of it since it was ready.
         if pipeline.kept().is_none() {
-            self.ready(Status::Idle, statement_cache);
+            self.ready(Status::Idle, cache);
         }
     }
 
@@ -694,11 +694,11 @@ impl Server {
     }
 
     /// The first request is done: it stays so.
-    fn done(&mut self, statement_cache: &mut StatementCache) {
+    fn done(&mut self, cache: &mut StatementCache) {
         let Some(front) = self.expected.pop_front() else { return };
         self.uncount(&front);
         if front.step == Step::Bind && !self.portals.is_empty() {
-            self.portals.done(front.number, statement_cache);
+            self.portals.done(front.number, cache);
         }
         if let Altered::Prepared { number, change } = front.altered
             && let Some(prepared) = self.prepared.peek_mut(number)
@@ -711,9 +711,7 @@ impl Server {
         }
         // No error puts it back any more, so its entry may go.
         match front.renamed {
-            Renamed::Named(_, Some(was)) | Renamed::Unnamed(Some(was)) => {
-                statement_cache.release(was.id)
-            }
+            Renamed::Named(_, Some(was)) | Renamed::Unnamed(Some(was)) => cache.release(was.id),
             _ => {}
         }
         self.rest();
@@ -736,12 +734,7 @@ impl Server {
 
     /// The server has told the shape of a statement that it has parsed. What the client has named by
     /// that Parse has it, and what it has named since by one that the gate has answered.
-    fn described(
-        &mut self,
-        client: &mut Client,
-        statement_cache: &mut StatementCache,
-        message: &[u8],
-    ) {
+    fn described(&mut self, client: &mut Client, cache: &mut StatementCache, message: &[u8]) {
         let Some(front) = self.expected.front() else { return };
         let Altered::Described { id, number, change, whose } = front.altered else { return };
         let (head, body) = message.split_at(HEAD);
@@ -752,8 +745,8 @@ impl Server {
         if let Some(prepared) = prepared.filter(|prepared| prepared.change == change) {
             prepared.shape = Some(shape);
             // A statement that means something else to others says nothing of the schema.
-            if !prepared.passing && statement_cache.has_shape(id, shape) == Change::Unseen {
-                statement_cache.has_changed_schema();
+            if !prepared.passing && cache.has_shape(id, shape) == Change::Unseen {
+                cache.has_changed_schema();
             }
         }
         let name = front.name.clone();
@@ -791,16 +784,16 @@ impl Server {
 
     /// The server has done what was asked first: what that uses has had its shape since its client's
     /// Parse, which the gate has answered, and the client is held to it from here on.
-    fn proven(&mut self, client: &mut Client, statement_cache: &StatementCache) {
+    fn proven(&mut self, client: &mut Client, cache: &StatementCache) {
         let Some(front) = self.expected.front() else { return };
         match front.altered {
             Altered::Uses { number, unproven: true } => {
                 let name = front.name.clone();
-                self.prove(number, name.as_ref(), client, statement_cache);
+                self.prove(number, name.as_ref(), client, cache);
             }
             _ if matches!(front.step, Step::Query | Step::Execute) => {
                 for (number, name) in std::mem::take(&mut self.executed) {
-                    self.prove(number, Some(&name), client, statement_cache);
+                    self.prove(number, Some(&name), client, cache);
                 }
             }
             _ => {}
@@ -812,7 +805,7 @@ impl Server {
         number: u64,
         name: Option<&Arc<[u8]>>,
         client: &mut Client,
-        statement_cache: &StatementCache,
+        cache: &StatementCache,
     ) {
         let Some(shape) = self.prepared.peek(number).and_then(|prepared| prepared.shape) else {
             return;
@@ -825,7 +818,7 @@ impl Server {
         });
         let known = later.unwrap_or_else(|| client.known_mut(name.map_or(b"", |name| name)));
         if let Some(known) = known
-            && statement_cache.entry(known.id).number == number
+            && cache.entry(known.id).number == number
         {
             // Only the first time: from then on the client is held to it.
             known.shape.get_or_insert(shape);
@@ -834,19 +827,19 @@ impl Server {
 
     /// A request has not happened. It is expected no more, nor is what was asked behind it in the
     /// same batch, which is undone before.
-    fn undo(&mut self, one: Expected, client: &mut Client, statement_cache: &mut StatementCache) {
+    fn undo(&mut self, one: Expected, client: &mut Client, cache: &mut StatementCache) {
         match one.renamed {
             Renamed::Nothing => {}
             Renamed::Named(name, was) => {
                 let now = match was {
-                    Some(was) => client.name(name, was, statement_cache),
-                    None => client.unname(&name, statement_cache).map(|(_, now)| now),
+                    Some(was) => client.name(name, was, cache),
+                    None => client.unname(&name, cache).map(|(_, now)| now),
                 };
                 if let Some(now) = now {
-                    statement_cache.release(now.id);
+                    cache.release(now.id);
                 }
             }
-            Renamed::Unnamed(was) => self.set_unnamed(was, client, statement_cache),
+            Renamed::Unnamed(was) => self.set_unnamed(was, client, cache),
         }
         match one.altered {
             Altered::Prepared { number, change } => {
@@ -872,12 +865,7 @@ impl Server {
     }
 
     /// The unnamed statement is this before all that is expected.
-    fn set_unnamed(
-        &mut self,
-        was: Option<Known>,
-        client: &mut Client,
-        statement_cache: &mut StatementCache,
-    ) {
+    fn set_unnamed(&mut self, was: Option<Known>, client: &mut Client, cache: &mut StatementCache) {
         let later = self.expected.iter_mut().find_map(|one| match &mut one.renamed {
             Renamed::Unnamed(was) => Some(was),
             _ => None,
@@ -885,14 +873,14 @@ impl Server {
         // Where a later request has replaced it, that one has kept what was there before.
         let place = later.unwrap_or(&mut client.unnamed);
         if let Some(now) = std::mem::replace(place, was) {
-            statement_cache.release(now.id);
+            cache.release(now.id);
         }
     }
 
     /// The transaction has ended, or went back: what it has changed is everybody's now, or nobody's.
-    fn alteration_ended(&mut self, statement_cache: &mut StatementCache) {
+    fn alteration_ended(&mut self, cache: &mut StatementCache) {
         if self.alters {
-            statement_cache.has_changed_schema();
+            cache.has_changed_schema();
             self.unsettle();
         }
     }
@@ -912,14 +900,14 @@ impl Server {
         }
     }
 
-    fn ready(&mut self, status: Status, statement_cache: &mut StatementCache) {
+    fn ready(&mut self, status: Status, cache: &mut StatementCache) {
         self.query_waits = false;
         if self.expected.is_empty() {
             (self.may_open, self.asked) = (false, None);
             // Portals end with their transaction. While anything is expected, one of them may be of the
             // next.
             if status == Status::Idle {
-                self.portals.clear(statement_cache);
+                self.portals.clear(cache);
             }
         }
     }
@@ -934,7 +922,7 @@ impl Server {
     fn completed(
         &mut self,
         client: &mut Client,
-        statement_cache: &mut StatementCache,
+        cache: &mut StatementCache,
         body: &[u8],
         to_client: &mut Vec<u8>,
     ) -> Treatment {
@@ -947,8 +935,8 @@ impl Server {
                 self.specials_done += 1;
                 match &special.target {
                     Target::Name(name) => {
-                        if let Some((_, known)) = client.unname(name, statement_cache) {
-                            statement_cache.release(known.id);
+                        if let Some((_, known)) = client.unname(name, cache) {
+                            cache.release(known.id);
                         }
                         Treatment::Pass
                     }
@@ -956,7 +944,7 @@ impl Server {
                     Target::All => {
                         // The server has dropped one name of ours, and says so; its client has dropped
                         // all.
-                        client.drop_all(statement_cache);
+                        client.drop_all(cache);
                         write::command_complete(to_client, "DEALLOCATE ALL");
                         Treatment::Swallow
                     }
@@ -964,21 +952,21 @@ impl Server {
             }
             // Sent as they are: the server has nothing prepared any more, for whomever it was.
             b"DEALLOCATE ALL\0" | b"DISCARD ALL\0" => {
-                client.drop_all(statement_cache);
+                client.drop_all(cache);
                 self.prepared.clear();
                 Treatment::Pass
             }
             b"COMMIT\0" | b"ROLLBACK\0" | b"PREPARE TRANSACTION\0" => {
-                self.alteration_ended(statement_cache);
+                self.alteration_ended(cache);
                 Treatment::Pass
             }
             _ => {
                 // At once, not at the end: the same transaction must find nothing older from here on.
                 let alters = [&b"ALTER "[..], b"DROP ", b"CREATE ", b"IMPORT "];
-                let is_code = matches!(body, b"DO\0" | b"CALL\0") && statement_cache.code.is_some();
+                let is_code = matches!(body, b"DO\0" | b"CALL\0") && cache.code.is_some();
                 if is_code || alters.iter().any(|tag| body.starts_with(tag)) {
                     self.alters = true;
-                    statement_cache.has_changed_schema();
+                    cache.has_changed_schema();
                 }
                 Treatment::Pass
             }
@@ -1003,7 +991,7 @@ impl Server {
     /// An error: in a batch, all that follows up to `next` does not happen.
     fn failed(
         &mut self,
-        (client, statement_cache): (&mut Client, &mut StatementCache),
+        (client, cache): (&mut Client, &mut StatementCache),
         next: Option<u64>,
         message: &[u8],
         to_client: &mut Vec<u8>,
@@ -1014,12 +1002,10 @@ impl Server {
         let mut treatment = Treatment::Pass;
         if let Some(fields) = fields {
             match front.as_ref().map(|front| (front.altered, front.step)) {
-                Some((Altered::Uses { number, .. }, _)) => {
-                    self.suspect(number, statement_cache, fields)
-                }
+                Some((Altered::Uses { number, .. }, _)) => self.suspect(number, cache, fields),
                 Some((_, Step::Query | Step::Execute)) => {
                     for at in 0..self.executed.len() {
-                        self.suspect(self.executed[at].0, statement_cache, fields);
+                        self.suspect(self.executed[at].0, cache, fields);
                     }
                 }
                 _ => {}
@@ -1028,12 +1014,12 @@ impl Server {
                 .as_ref()
                 .is_some_and(|front| matches!(front.step, Step::Refused | Step::RefusedQuery));
             let told = match self.refusal.as_ref().filter(|_| refused) {
-                Some(refusal) if names(statement_cache, fields) => Some(refused_text(refusal)),
+                Some(refusal) if names(cache, fields) => Some(refused_text(refusal)),
                 _ => None,
             };
             let moved = self.is_moved() && fields.field(b'P').is_some();
-            if told.is_some() || moved || names(statement_cache, fields) {
-                self.translate(statement_cache, fields, told, to_client);
+            if told.is_some() || moved || names(cache, fields) {
+                self.translate(cache, fields, told, to_client);
                 treatment = Treatment::Swallow;
             }
         }
@@ -1042,13 +1028,13 @@ impl Server {
             self.executed.clear();
         }
         if let Some(next) = next {
-            self.skip(next, client, statement_cache);
+            self.skip(next, client, cache);
         }
         treatment
     }
 
     /// The first expected request has failed, and the server skips all below `next`.
-    fn skip(&mut self, next: u64, client: &mut Client, statement_cache: &mut StatementCache) {
+    fn skip(&mut self, next: u64, client: &mut Client, cache: &mut StatementCache) {
         let at = self.expected.partition_point(|one| one.number < next);
         let behind = self.expected.split_off(at);
         let mut skipped = std::mem::replace(&mut self.expected, behind);
@@ -1059,17 +1045,17 @@ impl Server {
         // Of what the client has asked, this was its turn: whatever was put before it is part of it.
         let failed = skipped.get(put).map(|one| (one.step, one.renamed.clone()));
         if let Some(first) = skipped.front().map(|one| one.number) {
-            self.portals.undo(first..next, statement_cache);
+            self.portals.undo(first..next, cache);
         }
         // The last first: each puts back what it found when it was asked.
         while let Some(last) = skipped.pop_back() {
             self.uncount(&last);
-            self.undo(last, client, statement_cache);
+            self.undo(last, client, cache);
         }
         // PostgreSQL drops the unnamed statement first: the request that failed has dropped it,
         // those that were skipped have not.
         if let Some((_, Renamed::Unnamed(_))) = failed {
-            self.set_unnamed(None, client, statement_cache);
+            self.set_unnamed(None, client, cache);
         }
         if self.expected.is_empty() {
             (self.names.here, self.unnamed.here, self.closes.here) = (0, 0, 0);
@@ -1099,7 +1085,7 @@ impl Server {
     /// The server says that it lacks what it was thought to have, or that its columns have changed: then
     /// somebody has changed a schema, past the gate perhaps, and no Parse from before is an answer to one
     /// that comes now.
-    fn suspect(&mut self, number: u64, statement_cache: &mut StatementCache, fields: Fields<'_>) {
+    fn suspect(&mut self, number: u64, cache: &mut StatementCache, fields: Fields<'_>) {
         // By where it comes from: the words depend on the server's language.
         let changed = fields.sqlstate() == Some(SqlState::FEATURE_NOT_SUPPORTED)
             && fields.field(b'R') == Some(b"RevalidateCachedQuery");
@@ -1107,7 +1093,7 @@ impl Server {
             && let Some(prepared) = self.prepared.peek_mut(number)
         {
             if changed && prepared.state != State::Doubtful {
-                statement_cache.has_changed_schema();
+                cache.has_changed_schema();
             }
             prepared.state = State::Doubtful;
         }

@@ -26,7 +26,7 @@ struct Turn<'a> {
     server: &'a mut Server,
     pipeline: &'a mut Pipeline,
     client: &'a mut Client,
-    statement_cache: &'a mut StatementCache,
+    cache: &'a mut StatementCache,
     out: &'a mut Vec<u8>,
 }
 
@@ -36,12 +36,12 @@ impl Server {
     pub(crate) fn ask(
         &mut self,
         pipeline: &mut Pipeline,
-        (client, statement_cache): (&mut Client, &mut StatementCache),
+        (client, cache): (&mut Client, &mut StatementCache),
         message: Message<'_>,
         to_server: &mut Vec<u8>,
     ) -> Forward {
         let (server, out) = (self, to_server);
-        Turn { server, pipeline, client, statement_cache, out }.take(message)
+        Turn { server, pipeline, client, cache, out }.take(message)
     }
 
     pub(super) fn push(
@@ -127,7 +127,7 @@ impl Turn<'_> {
             return self.tell(tag);
         }
         let busy = !self.server.expected.is_empty();
-        let full = self.server.expected.len() >= self.statement_cache.bounds.replies_max;
+        let full = self.server.expected.len() >= self.cache.bounds.replies_max;
         let begins = matches!(
             tag,
             Frontend::Parse
@@ -155,7 +155,7 @@ impl Turn<'_> {
             Frontend::Query => self.query(message),
             Frontend::FunctionCall => {
                 // A function by its number: what it does is not seen (`HandleFunctionRequest` runs any).
-                let code = self.statement_cache.code.clone().filter(|_| !is_large_object(message));
+                let code = self.cache.code.clone().filter(|_| !is_large_object(message));
                 if tells_of_sequences(message) && self.asks_where_others_may_have_moved() {
                     if self.is_at_rest() {
                         return Forward::Sequences;
@@ -231,7 +231,7 @@ impl Turn<'_> {
         // The entry that the name stood for stays until no error can put it back.
         let bytes = match renamed {
             Renamed::Named(_, Some(was)) | Renamed::Unnamed(Some(was)) => {
-                self.statement_cache.entry(was.id).bytes()
+                self.cache.entry(was.id).bytes()
             }
             _ => 0,
         };
@@ -284,12 +284,12 @@ impl Turn<'_> {
         }
         self.hold();
         self.server.refusal = Some(refusal);
-        let statement_cache = &*self.statement_cache;
+        let cache = &*self.cache;
         // It fails in any state: 26000, or 25P02 in a failed transaction. Only the first is told in the
         // gate's words, since only that names a statement of ours (`names`).
         write::message(self.out, Frontend::Query, |out| {
             out.extend_from_slice(b"EXECUTE ");
-            statement_cache.write_quoted(out, Given::Lacking(0));
+            cache.write_quoted(out, Given::Lacking(0));
             out.push(0);
         });
         let renamed = self.drop_unnamed();
@@ -309,10 +309,10 @@ impl Turn<'_> {
         }
         self.hold();
         self.server.refusal = Some(refusal);
-        let statement_cache = &*self.statement_cache;
+        let cache = &*self.cache;
         write::message(self.out, Frontend::Bind, |out| {
             out.push(0);
-            statement_cache.write_name(out, Given::Lacking(0));
+            cache.write_name(out, Given::Lacking(0));
             // The end of the name; no formats, no values, no formats of results.
             out.extend_from_slice(&[0; 7]);
         });
@@ -324,7 +324,7 @@ impl Turn<'_> {
     }
 
     fn put_close(&mut self, name: Given) {
-        self.statement_cache.write_close(self.out, Some(name));
+        self.cache.write_close(self.out, Some(name));
         let altered = match name {
             Given::Entry(number) => {
                 // At once: what is asked next must not use it. If the Close is skipped, `undo` puts it
@@ -342,9 +342,9 @@ impl Turn<'_> {
     fn put_present(&mut self, name: Given) {
         // It may be there from a text before.
         self.put_close(name);
-        let statement_cache = &*self.statement_cache;
+        let cache = &*self.cache;
         write::message(self.out, Frontend::Parse, |out| {
-            statement_cache.write_name(out, name);
+            cache.write_name(out, name);
             // The end of the name, an empty text, no types.
             out.extend_from_slice(&[0; 4]);
         });
@@ -368,27 +368,27 @@ impl Turn<'_> {
     /// True if what the server would prepare for an entry may mean something else to others, or
     /// later.
     fn is_passing(&self, id: EntryId) -> bool {
-        let scope = self.statement_cache.entry(id).scope();
+        let scope = self.cache.entry(id).scope();
         scope.is_none() || scope != self.scope()
     }
 
     /// Makes room for an entry that the server lacks, and counts it as there.
     fn prepare(&mut self, id: EntryId) -> Altered {
-        let number = self.statement_cache.entry(id).number;
+        let number = self.cache.entry(id).number;
         // PostgreSQL refuses a Parse under a name that it has.
         if self.server.prepared.peek(number).is_some() {
             self.put_close(Given::Entry(number));
         }
         // More than one may have to go: the limit may be lower than before, and a Close that was skipped
         // has put its statement back.
-        let most = self.statement_cache.bounds.server_max.max(1);
+        let most = self.cache.bounds.server_max.max(1);
         while self.server.prepared.len() >= most {
             let oldest = self.server.prepared.oldest().expect("there is one at least");
             self.put_close(Given::Entry(oldest));
         }
         self.server.changes += 1;
         let (change, batch) = (self.server.changes, self.server.batch);
-        let (version, passing) = (self.statement_cache.version(id), self.is_passing(id));
+        let (version, passing) = (self.cache.version(id), self.is_passing(id));
         let (state, shape) = (State::Asked, None);
         let prepared = Prepared { version, change, batch, state, shape, passing };
         self.server.prepared.insert(number, prepared);
@@ -400,7 +400,7 @@ impl Turn<'_> {
     /// Sees to it that the server has a client's statement, in the shape that the client knows it in.
     /// What a server makes of it now is asked before anything of the client's goes there that uses it.
     fn provide(&mut self, name: &[u8], known: Known) -> Result<Provided, Unresolved> {
-        let entry = self.statement_cache.entry(known.id);
+        let entry = self.cache.entry(known.id);
         let (number, version, is_shaped) = (entry.number, entry.version(), entry.is_shaped);
         let was_asked = self.server.asked.take() == Some(number);
         let prepared = self.server.prepared.peek(number).filter(|one| one.version.serves(version));
@@ -438,7 +438,7 @@ impl Turn<'_> {
     /// Has the server prepare an entry.
     fn put_parse(&mut self, id: EntryId) -> Altered {
         let altered = self.prepare(id);
-        self.statement_cache.write_parse(self.out, id);
+        self.cache.write_parse(self.out, id);
         self.push(Step::PutParse, Renamed::Nothing, altered);
         altered
     }
@@ -448,7 +448,7 @@ impl Turn<'_> {
         self.server.name(self.client, name);
         self.describe_parsed(id, parsed, Whose::Gate);
         self.hold();
-        self.server.asked = Some(self.statement_cache.entry(id).number);
+        self.server.asked = Some(self.cache.entry(id).number);
     }
 
     /// PostgreSQL keeps the types that a statement's parameters had at its Parse, whatever becomes of
@@ -462,7 +462,7 @@ impl Turn<'_> {
     ) -> Result<Provided, Unresolved> {
         debug_assert!(self.server.expected.is_empty(), "no error takes the name back");
         let room = if name.is_empty() { Room::All } else { Room::Named };
-        let id = match self.statement_cache.retyped(known.id, parameters, room) {
+        let id = match self.cache.retyped(known.id, parameters, room) {
             Some(Ok(id)) => id,
             Some(Err(_)) => return Err(Unresolved::NoRoom),
             None => return Err(Unresolved::Reshaped("parameter types")),
@@ -470,10 +470,10 @@ impl Turn<'_> {
         let retyped = Known { id, shape: known.shape };
         let before = match name.is_empty() {
             true => self.client.unnamed.replace(retyped),
-            false => self.client.name(Client::key(name).into(), retyped, self.statement_cache),
+            false => self.client.name(Client::key(name).into(), retyped, self.cache),
         };
         if let Some(before) = before {
-            self.statement_cache.release(before.id);
+            self.cache.release(before.id);
         }
         let altered = self.put_parse(id);
         self.ask_shape(name, id, altered);
@@ -483,11 +483,11 @@ impl Turn<'_> {
     /// Asks for the shape of what was parsed last, if it is held to one.
     fn describe_parsed(&mut self, id: EntryId, parsed: Altered, whose: Whose) {
         let Altered::Prepared { number, change } = parsed else { return };
-        if !self.statement_cache.entry(id).is_shaped {
+        if !self.cache.entry(id).is_shaped {
             return;
         }
         let name = self.server.expected.back().and_then(|parse| parse.name.clone());
-        self.statement_cache.write_describe(self.out, Given::Entry(number));
+        self.cache.write_describe(self.out, Given::Entry(number));
         let altered = Altered::Described { id, number, change, whose };
         self.push(Step::PutDescribe, Renamed::Nothing, altered);
         if let Some(last) = self.server.expected.back_mut() {
@@ -496,7 +496,7 @@ impl Turn<'_> {
     }
 
     fn parse(&mut self, message: Message<'_>) -> Forward {
-        let most = self.statement_cache.bounds.statement_max;
+        let most = self.cache.bounds.statement_max;
         if message.len > most {
             return self.refuse(message, Refusal::Long { most });
         }
@@ -515,11 +515,8 @@ impl Turn<'_> {
             if self.client.lookup(name).is_some() {
                 return self.duplicate(name, tail);
             }
-            if self.client.names.len() >= self.statement_cache.bounds.client_max {
-                return self.refuse(
-                    message,
-                    Refusal::Names { most: self.statement_cache.bounds.client_max },
-                );
+            if self.client.names.len() >= self.cache.bounds.client_max {
+                return self.refuse(message, Refusal::Names { most: self.cache.bounds.client_max });
             }
         }
         let id = match self.taken_in(message, name, tail) {
@@ -527,17 +524,17 @@ impl Turn<'_> {
             Err(forward) => return forward,
         };
         // From here on the entry is counted for this Parse: whoever gives up releases it.
-        let number = self.statement_cache.entry(id).number;
-        let is_named = !name.is_empty() && self.statement_cache.entry(id).is_shaped;
+        let number = self.cache.entry(id).number;
+        let is_named = !name.is_empty() && self.cache.entry(id).is_shaped;
         if self.waits_for(number) || (is_named && self.must_be_sure(id)) {
-            self.statement_cache.release(id);
+            self.cache.release(id);
             return self.later();
         }
-        let followed = self.statement_cache.entry(id).followed.clone();
+        let followed = self.cache.entry(id).followed.clone();
         // Within a transaction it passes: it runs nothing.
         let asks = self.asks_of_sequences(followed.as_deref());
         if asks && (self.is_at_rest() || self.server.boundaries > 0) {
-            self.statement_cache.release(id);
+            self.cache.release(id);
             return if self.is_at_rest() { Forward::Sequences } else { self.later() };
         }
         // Its shape is told by the server: of this Parse, or when what the gate answers is used.
@@ -546,7 +543,7 @@ impl Turn<'_> {
             Renamed::Unnamed(self.client.unnamed.replace(known))
         } else {
             let name: Arc<[u8]> = Client::key(name).into();
-            let before = self.client.name(name.clone(), known, self.statement_cache);
+            let before = self.client.name(name.clone(), known, self.cache);
             assert!(before.is_none(), "a name that is taken is refused above");
             Renamed::Named(name, None)
         };
@@ -569,13 +566,13 @@ impl Turn<'_> {
             true => (Room::All, self.server.bytes),
             false => (Room::Named, self.server.bytes + self.client.bytes),
         };
-        let most = self.statement_cache.bounds.client_bytes_max;
+        let most = self.cache.bounds.client_bytes_max;
         // Whoever has nothing else may have one statement of any length that a Parse may have.
         if kept > 0 && kept + tail.len() > most {
             return Err(self.refuse(message, Refusal::Bytes { most }));
         }
         let (scope, lexer_mode) = (self.scope(), self.client.lexer_mode);
-        match self.statement_cache.intern(scope, lexer_mode, tail, room) {
+        match self.cache.intern(scope, lexer_mode, tail, room) {
             Ok(id) => Ok(id),
             Err(Untaken::NoRoom) => Err(self.refuse(message, Refusal::StatementCache)),
             Err(Untaken::Refused(refusal)) => {
@@ -594,8 +591,8 @@ impl Turn<'_> {
 
     /// Whether the server has what it would make of an entry now, as far as the gate knows.
     fn lasts(&self, id: EntryId) -> bool {
-        let version = self.statement_cache.version(id);
-        let prepared = self.server.prepared.peek(self.statement_cache.entry(id).number);
+        let version = self.cache.version(id);
+        let prepared = self.server.prepared.peek(self.cache.entry(id).number);
         let prepared = prepared.filter(|one| one.version == version);
         prepared.is_some_and(|one| one.state != State::Doubtful && !one.passing)
             && !self.is_passing(id)
@@ -606,20 +603,20 @@ impl Turn<'_> {
     /// server knows whether a schema was changed past the gate: it parses the text anew. Who has no name
     /// for it parses it each time, and is answered.
     fn parsed(&mut self, id: EntryId, is_named: bool, renamed: Renamed) {
-        self.statement_cache.parsed(id);
+        self.cache.parsed(id);
         let sound = self.server.is_sound(self.pipeline.status());
         if !self.lasts(id) || (is_named && sound) {
             let altered = self.prepare(id);
-            self.statement_cache.write_parse(self.out, id);
+            self.cache.write_parse(self.out, id);
             self.push(Step::Parse, renamed, altered);
             self.describe_parsed(id, altered, Whose::Client);
         } else if sound {
-            self.server.prepared.touch(self.statement_cache.entry(id).number);
+            self.server.prepared.touch(self.cache.entry(id).number);
             self.push(Step::OwnParse, renamed, Altered::Nothing);
         } else {
             // PostgreSQL refuses a Parse in a failed transaction. This one may have failed by then,
             // so the server is asked, without a name.
-            self.statement_cache.write_parse_as(self.out, None, id);
+            self.cache.write_parse_as(self.out, None, id);
             self.push(Step::Parse, renamed, Altered::Nothing);
         }
     }
@@ -636,9 +633,9 @@ impl Turn<'_> {
     fn duplicate(&mut self, name: &[u8], tail: &[u8]) -> Forward {
         self.special(name);
         self.put_present(Given::Present(0));
-        let statement_cache = &*self.statement_cache;
+        let cache = &*self.cache;
         write::message(self.out, Frontend::Parse, |out| {
-            statement_cache.write_name(out, Given::Present(0));
+            cache.write_name(out, Given::Present(0));
             out.push(0);
             out.extend_from_slice(tail);
         });
@@ -656,7 +653,7 @@ impl Turn<'_> {
         let start = self.out.len();
         self.out.push(message.tag.into());
         self.out.extend_from_slice(&[0; 4]);
-        new(self.statement_cache, self.out);
+        new(self.cache, self.out);
         debug_assert!(old <= message.len - HEAD, "{old} bytes of {} replaced", message.len);
         let length = message.len - HEAD - old + self.out.len() - start - 1;
         // A message has a gigabyte at most (`Limits::SESSION`), and names of ours are short.
@@ -682,7 +679,7 @@ impl Turn<'_> {
         let Some(known) = self.client.known(name) else {
             if name.is_empty() {
                 // The server may have one by a Parse that was to be checked.
-                self.statement_cache.write_close(self.out, None);
+                self.cache.write_close(self.out, None);
                 self.plain(Step::PutClose);
                 self.hold();
                 return Ok((None, Altered::Nothing));
@@ -692,7 +689,7 @@ impl Turn<'_> {
             self.special(name);
             return Ok((Some(Given::Lacking(0)), Altered::Nothing));
         };
-        let entry = self.statement_cache.entry(known.id);
+        let entry = self.cache.entry(known.id);
         let (number, unproven) = (entry.number, known.shape.is_none() && entry.is_shaped);
         if self.waits_for(number) {
             return Err(Unresolved::Waits);
@@ -718,7 +715,7 @@ impl Turn<'_> {
             Ok(executes) => executes,
             Err(forward) => return forward,
         };
-        let drops = id.filter(|&id| !self.statement_cache.entry(id).found.drops.is_empty());
+        let drops = id.filter(|&id| !self.cache.entry(id).found.drops.is_empty());
         // Before anything is written for the Bind: a refusal must come alone.
         if (followed.is_some() || drops.is_some()) && self.server.portals.is_full() {
             return self.refuse(message, Refusal::Portals { most: PORTALS_MAX });
@@ -736,7 +733,7 @@ impl Turn<'_> {
                 Ok((Name::Unnamed, Altered::Nothing))
             }
             Some(id) if self.drops_of_sql(id) => {
-                self.statement_cache.write_parse_as_said(self.out, id);
+                self.cache.write_parse_as_said(self.out, id);
                 self.plain(Step::PutParse);
                 Ok((Name::Unnamed, Altered::Nothing))
             }
@@ -747,7 +744,7 @@ impl Turn<'_> {
             Err(unresolved) => return self.unresolved(message, unresolved),
         };
         if let Some(id) = id {
-            let found = &self.statement_cache.entry(id).found;
+            let found = &self.cache.entry(id).found;
             self.server.may_open |= found.opens;
             self.server.copies |= found.copies;
             self.server.may_alter |= found.alters;
@@ -755,9 +752,9 @@ impl Turn<'_> {
         // Both names with their zeros. The portal's stays as it is: portals are the client's own at its
         // server.
         let old = portal.len() + name.len() + 2;
-        self.head(message, old, |statement_cache, out| {
+        self.head(message, old, |cache, out| {
             out.extend_from_slice(&body[..=portal.len()]);
-            write_given(statement_cache, out, given, name);
+            write_given(cache, out, given, name);
         });
         self.push(Step::Bind, Renamed::Nothing, altered);
         // By this name the client is told of an error, and what it knows of the statement is found again.
@@ -765,7 +762,7 @@ impl Turn<'_> {
         if followed.is_some() || drops.is_some() || !self.server.portals.is_empty() {
             let (number, batch, name) = (self.asked_last(), self.server.batch, portal.into());
             let portal = Portal { number, batch, name, drops, followed, naming };
-            self.server.portals.asked(portal, self.statement_cache);
+            self.server.portals.asked(portal, self.cache);
         }
         Forward::Behind { bytes: HEAD + old }
     }
@@ -774,7 +771,7 @@ impl Turn<'_> {
     /// statement of SQL's PREPARE.
     fn given(&mut self, name: &[u8]) -> Result<(Name, Altered), Unresolved> {
         let own = !name.is_empty() && self.client.has_sql && self.client.lookup(name).is_none();
-        if own && !name.starts_with(self.statement_cache.prefix()) && !self.is_unclear(name) {
+        if own && !name.starts_with(self.cache.prefix()) && !self.is_unclear(name) {
             return Ok((Name::Clients, Altered::Nothing));
         }
         let (given, altered) = self.resolve(name)?;
@@ -799,7 +796,7 @@ impl Turn<'_> {
         id: Option<EntryId>,
     ) -> Result<(Vec<Meaning>, Option<Arc<Followed>>), Forward> {
         let Some(id) = id else { return Ok((Vec::new(), None)) };
-        let entry = self.statement_cache.entry(id);
+        let entry = self.cache.entry(id);
         let followed = entry.followed.clone();
         if entry.found.names.is_empty() {
             return Ok((Vec::new(), followed));
@@ -830,7 +827,7 @@ impl Turn<'_> {
             Target::All => true,
             Target::Discard => false,
         };
-        let drops = &self.statement_cache.entry(id).found.drops;
+        let drops = &self.cache.entry(id).found.drops;
         self.client.has_sql && drops.iter().any(|(_, target)| sql(target))
     }
 
@@ -852,9 +849,9 @@ impl Turn<'_> {
                     Ok(given) => given,
                     Err(unresolved) => return self.unresolved(message, unresolved),
                 };
-                self.head(message, name.len() + 2, |statement_cache, out| {
+                self.head(message, name.len() + 2, |cache, out| {
                     out.push(b'S');
-                    write_given(statement_cache, out, given, name);
+                    write_given(cache, out, given, name);
                 });
                 self.push(Step::Describe, Renamed::Nothing, altered);
                 self.server.name(self.client, name);
@@ -880,7 +877,7 @@ impl Turn<'_> {
         if !name.is_empty()
             && self.client.has_sql
             && self.client.lookup(name).is_none()
-            && !name.starts_with(self.statement_cache.prefix())
+            && !name.starts_with(self.cache.prefix())
         {
             // It may be one of SQL's.
             self.plain(Step::Close);
@@ -889,7 +886,7 @@ impl Turn<'_> {
         let renamed = if name.is_empty() {
             self.drop_unnamed()
         } else {
-            match self.client.unname(Client::key(name), self.statement_cache) {
+            match self.client.unname(Client::key(name), self.cache) {
                 Some((name, known)) => Renamed::Named(name, Some(known)),
                 None => Renamed::Nothing,
             }
@@ -910,8 +907,8 @@ impl Turn<'_> {
     /// The same of what is known to ask, unless that is trusted.
     fn asks_where_others_may_have_moved(&mut self) -> bool {
         // From the first question on the gate discards between clients.
-        self.statement_cache.asked_of_sequences();
-        self.statement_cache.discards_sequences() && self.server.has_others_sequences()
+        self.cache.asked_of_sequences();
+        self.cache.discards_sequences() && self.server.has_others_sequences()
     }
 
     /// True if nothing of the client's is under way at the server, in a transaction or before its
@@ -941,7 +938,7 @@ impl Turn<'_> {
         if self.server.names.earlier() {
             return self.later();
         }
-        let drops = self.statement_cache.entry(id).found.drops.clone();
+        let drops = self.cache.entry(id).found.drops.clone();
         self.hold();
         for (_, target) in drops {
             match &target {
@@ -972,7 +969,7 @@ impl Turn<'_> {
 
     fn query(&mut self, message: Message<'_>) -> Forward {
         let whole = message.here.len() == message.len;
-        if !whole && message.len <= self.statement_cache.bounds.statement_max {
+        if !whole && message.len <= self.cache.bounds.statement_max {
             return Forward::Whole;
         }
         let body = text(&message.here[HEAD..]);
@@ -990,7 +987,7 @@ impl Turn<'_> {
             _ => {
                 // Of a text that is not read anything may be true.
                 let found = Found { opens: true, copies: true, alters: true, ..Found::default() };
-                (found, self.statement_cache.code.clone())
+                (found, self.cache.code.clone())
             }
         };
         let said = self.meanings(&found);
@@ -1034,7 +1031,7 @@ impl Turn<'_> {
             Prefilter::Nothing => false,
             Prefilter::Opens => true,
             Prefilter::Unknown => {
-                let followed = self.statement_cache.follow(text, lexer_mode)?;
+                let followed = self.cache.follow(text, lexer_mode)?;
                 let names = sql::names(text, lexer_mode, followed.as_deref());
                 return Ok((Found { names, ..sql::look(text, lexer_mode) }, followed));
             }
@@ -1059,7 +1056,7 @@ impl Turn<'_> {
             };
             let name: Arc<[u8]> = match target {
                 Target::Name(name) if !known && self.client.has_sql => {
-                    if !name.starts_with(self.statement_cache.prefix()) {
+                    if !name.starts_with(self.cache.prefix()) {
                         // It counts as a DEALLOCATE that completes, and drops nothing here.
                         let (name, target) = (name.clone(), Target::Discard);
                         self.server.specials.push(Special { name, target });
@@ -1125,9 +1122,9 @@ enum Name {
     Clients,
 }
 
-fn write_given(statement_cache: &StatementCache, out: &mut Vec<u8>, name: Name, clients: &[u8]) {
+fn write_given(cache: &StatementCache, out: &mut Vec<u8>, name: Name, clients: &[u8]) {
     match name {
-        Name::Ours(given) => statement_cache.write_name(out, given),
+        Name::Ours(given) => cache.write_name(out, given),
         Name::Unnamed => {}
         Name::Clients => out.extend_from_slice(clients),
     }

@@ -14,7 +14,7 @@ impl Server {
     /// Writes an error with the client's names for ours, or with words of the gate's.
     pub(super) fn translate(
         &self,
-        statement_cache: &StatementCache,
+        cache: &StatementCache,
         fields: Fields<'_>,
         told: Option<Told>,
         out: &mut Vec<u8>,
@@ -32,7 +32,7 @@ impl Server {
                         out.extend_from_slice(routine.as_bytes());
                     }
                     (b'M', Some(told)) => out.extend_from_slice(told.message.as_bytes()),
-                    (b'M' | b'D' | b'H', None) => self.renamed(statement_cache, value, out),
+                    (b'M' | b'D' | b'H', None) => self.renamed(cache, value, out),
                     (b'P', None) => out.extend_from_slice(&self.position(value)),
                     _ => out.extend_from_slice(value),
                 }
@@ -50,8 +50,8 @@ impl Server {
         });
     }
 
-    fn renamed(&self, statement_cache: &StatementCache, text: &[u8], out: &mut Vec<u8>) {
-        let prefix = statement_cache.prefix();
+    fn renamed(&self, cache: &StatementCache, text: &[u8], out: &mut Vec<u8>) {
+        let prefix = cache.prefix();
         let mut rest = text;
         while let Some(at) = position(rest, prefix) {
             out.extend_from_slice(&rest[..at]);
@@ -155,10 +155,10 @@ fn characters(text: &[u8], is_utf8: bool) -> usize {
 }
 
 /// True if an error speaks of a name of ours.
-pub(super) fn names(statement_cache: &StatementCache, fields: Fields<'_>) -> bool {
+pub(super) fn names(cache: &StatementCache, fields: Fields<'_>) -> bool {
     // In other fields the server names no statement.
     fields.iter().any(|(kind, value)| {
-        matches!(kind, b'M' | b'D' | b'H') && position(value, statement_cache.prefix()).is_some()
+        matches!(kind, b'M' | b'D' | b'H') && position(value, cache.prefix()).is_some()
     })
 }
 

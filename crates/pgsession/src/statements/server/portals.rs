@@ -57,10 +57,10 @@ impl Portals {
     }
 
     /// A Bind is asked for.
-    pub(super) fn asked(&mut self, portal: Portal, statement_cache: &mut StatementCache) {
+    pub(super) fn asked(&mut self, portal: Portal, cache: &mut StatementCache) {
         if !portal.is_plain() || self.last(&portal.name).is_some() {
             // The client may drop its name for them before the Execute comes.
-            portal.entries().for_each(|id| statement_cache.hold(id));
+            portal.entries().for_each(|id| cache.hold(id));
             let follows = self.0.last().is_none_or(|last| last.number < portal.number);
             assert!(follows, "portals are in the order of their Binds");
             self.0.push(portal);
@@ -70,11 +70,11 @@ impl Portals {
     }
 
     /// The Bind of this number is done.
-    pub(super) fn done(&mut self, number: u64, statement_cache: &mut StatementCache) {
+    pub(super) fn done(&mut self, number: u64, cache: &mut StatementCache) {
         let Ok(at) = self.0.binary_search_by_key(&number, |portal| portal.number) else { return };
         // Those of its name that were bound before are gone at the server. Later ones are still to come.
         let now = self.0.remove(at);
-        self.forget(statement_cache, |one| one.number < number && one.name == now.name);
+        self.forget(cache, |one| one.number < number && one.name == now.name);
         // A plain one was here only to hide the one before it, which is gone.
         if !now.is_plain() {
             let at = self.0.partition_point(|one| one.number < number);
@@ -83,18 +83,18 @@ impl Portals {
     }
 
     /// The requests of these numbers have not happened.
-    pub(super) fn undo(&mut self, numbers: Range<u64>, statement_cache: &mut StatementCache) {
-        self.forget(statement_cache, |portal| numbers.contains(&portal.number));
+    pub(super) fn undo(&mut self, numbers: Range<u64>, cache: &mut StatementCache) {
+        self.forget(cache, |portal| numbers.contains(&portal.number));
     }
 
     /// The session has none any more.
-    pub(super) fn clear(&mut self, statement_cache: &mut StatementCache) {
-        self.forget(statement_cache, |_| true);
+    pub(super) fn clear(&mut self, cache: &mut StatementCache) {
+        self.forget(cache, |_| true);
     }
 
-    fn forget(&mut self, statement_cache: &mut StatementCache, which: impl Fn(&Portal) -> bool) {
+    fn forget(&mut self, cache: &mut StatementCache, which: impl Fn(&Portal) -> bool) {
         for portal in self.0.extract_if(.., |portal| which(portal)) {
-            portal.entries().for_each(|id| statement_cache.release(id));
+            portal.entries().for_each(|id| cache.release(id));
         }
     }
 }

@@ -180,7 +180,7 @@ fn alone(script: &[u8]) -> Vec<u8> {
 /// A client, a gate and a server, and what is underway between them.
 struct Underway {
     relay: Relay,
-    statement_cache: StatementCache,
+    cache: StatementCache,
     client: Client,
     frames: Frames<Frontend>,
     server: Server,
@@ -211,7 +211,7 @@ impl Underway {
         }
         let bytes = &script[self.taken..self.readable];
         let (mut out, mut here) = (Vec::new(), Vec::new());
-        let mut of = Here { client: &mut self.client, statement_cache: &mut self.statement_cache };
+        let mut of = Here { client: &mut self.client, cache: &mut self.cache };
         let mut copied = Copied::new(bytes, &mut out);
         let went = self.relay.from_client(&mut of, &mut self.frames, bytes, &mut copied, &mut here);
         let went = went.unwrap();
@@ -233,17 +233,10 @@ impl Underway {
             return false;
         }
         let some = 1 + chance.below(self.said.len());
-        let (client, statement_cache) = (Some(&mut self.client), &mut self.statement_cache);
+        let (client, cache) = (Some(&mut self.client), &mut self.cache);
         let (bytes, mut beside) = (&self.said[..some], Vec::new());
         let mut copied = Copied::new(bytes, &mut self.heard);
-        let taken = self.relay.from_server(
-            client,
-            statement_cache,
-            bytes,
-            &mut copied,
-            &mut beside,
-            |_| {},
-        );
+        let taken = self.relay.from_server(client, cache, bytes, &mut copied, &mut beside, |_| {});
         self.story.push(format!("hears {:?}: {taken:?}, {}", tags(bytes), tags(&beside)));
         let bytes = taken.unwrap().bytes;
         self.said.drain(..bytes);
@@ -257,7 +250,7 @@ impl Underway {
 fn through(relay: Relay, script: &[u8], chance: &mut Chance) -> (Vec<u8>, Option<Kept>) {
     let mut all = Underway {
         relay,
-        statement_cache: StatementCache::new([7; 8], Bounds::default()),
+        cache: StatementCache::new([7; 8], Bounds::default()),
         client: Client::new(0),
         frames: Frames::new(limits()),
         server: Server::default(),

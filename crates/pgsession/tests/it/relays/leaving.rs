@@ -21,7 +21,7 @@ fn proves_free(gate: &mut Gate, at: usize, nonce: &str) {
     assert_eq!(tags, [B::RowDescription, B::DataRow, B::CommandComplete, B::ReadyForQuery]);
     assert!(seen.windows(nonce.len()).any(|window| window == nonce.as_bytes()));
     assert_eq!(gate.lines[at].relay.kept(), None, "in no transaction");
-    gate.statement_cache.forget(client_statements.client);
+    gate.cache.forget(client_statements.client);
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn a_client_that_goes_at_any_byte_leaves_nothing_behind() {
         gate.story = vec![said.escape_ascii().to_string()];
         gate.passes(&mut client_statements, at, &said, Ending::Open);
         closed += usize::from(matches!(gate.effects(client_statements, at), Abandoned::Close(_)));
-        assert_eq!(gate.statement_cache.used(), 0, "statements of nobody");
+        assert_eq!(gate.cache.used(), 0, "statements of nobody");
         proves_free(&mut gate, at, &format!("nonce {seed}"));
     }
     println!("{closed} connections were closed");
@@ -75,7 +75,7 @@ fn odd_messages_leave_a_server_that_is_clean_or_closed() {
         gate.passes(&mut client_statements, at, &said, Ending::Open);
         faults += usize::from(gate.fault.take().is_some());
         closed += usize::from(matches!(gate.effects(client_statements, at), Abandoned::Close(_)));
-        assert_eq!(gate.statement_cache.used(), 0, "statements of nobody");
+        assert_eq!(gate.cache.used(), 0, "statements of nobody");
         proves_free(&mut gate, at, &format!("nonce {seed}"));
     }
     println!("{closed} connections were closed, {faults} clients refused");
@@ -111,7 +111,7 @@ fn a_connection_that_ends_undoes_what_it_was_asked() {
     // No Sync: the server has nothing to say yet.
     gate.passes(&mut client_statements, at, &parse("a", "select 1", &[]), Ending::Open);
     let line = std::mem::replace(&mut gate.lines[at], Line::in_rotation());
-    line.relay.end(Some(&mut client_statements.client), &mut gate.statement_cache);
+    line.relay.end(Some(&mut client_statements.client), &mut gate.cache);
     let read =
         gate.through(&mut client_statements, &step(&[again("a"), parse("a", "select 2", &[])]));
     assert_eq!(has(&read, "26000"), 1);
@@ -128,7 +128,7 @@ fn a_connection_that_ends_undoes_what_it_was_asked_from_the_end() {
     let open = [parse("", "select 'first'", &[]), parse("", "select 'second'", &[])];
     gate.passes(&mut client_statements, at, &open.concat(), Ending::Open);
     let line = std::mem::replace(&mut gate.lines[at], Line::in_rotation());
-    line.relay.end(Some(&mut client_statements.client), &mut gate.statement_cache);
+    line.relay.end(Some(&mut client_statements.client), &mut gate.cache);
     let read = gate.through(&mut client_statements, &step(&[again("")]));
     assert_eq!(has(&read, "settled"), 1, "{read:?}");
     gate.end(vec![client_statements]);

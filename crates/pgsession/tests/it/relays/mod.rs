@@ -210,7 +210,7 @@ impl Line {
     fn hear(
         &mut self,
         mut client: Option<&mut Client>,
-        statement_cache: &mut StatementCache,
+        cache: &mut StatementCache,
         portions: &mut Portions,
         seen: &mut Vec<u8>,
         mut news: impl FnMut(News<'_>),
@@ -232,7 +232,7 @@ impl Line {
                 .relay
                 .from_server(
                     client.as_deref_mut(),
-                    statement_cache,
+                    cache,
                     &self.read,
                     &mut out,
                     &mut to_server,
@@ -250,7 +250,7 @@ impl Line {
 
 /// Several servers, in rotation.
 struct Gate {
-    statement_cache: StatementCache,
+    cache: StatementCache,
     lines: Vec<Line>,
     free: VecDeque<usize>,
     portions: Portions,
@@ -303,7 +303,7 @@ impl Drop for Gate {
 impl Gate {
     fn new(servers: usize, bounds: Bounds) -> Gate {
         Gate {
-            statement_cache: StatementCache::new([7; 8], bounds),
+            cache: StatementCache::new([7; 8], bounds),
             lines: (0..servers).map(|_| Line::in_rotation()).collect(),
             free: (0..servers).collect(),
             portions: Portions::Whole,
@@ -369,10 +369,7 @@ impl Gate {
             let (mut out, mut here) = (Vec::new(), Vec::new());
             let readable = &step[taken..end];
             let mut copied = Copied::new(readable, &mut out);
-            let mut of = Here {
-                client: &mut client_statements.client,
-                statement_cache: &mut self.statement_cache,
-            };
+            let mut of = Here { client: &mut client_statements.client, cache: &mut self.cache };
             let frames = &mut client_statements.frames;
             let went = line.relay.from_client(&mut of, frames, readable, &mut copied, &mut here);
             line.send(&out);
@@ -393,13 +390,7 @@ impl Gate {
                 Stop::Later => {
                     self.later += 1;
                     let client = Some(&mut client_statements.client);
-                    line.hear(
-                        client,
-                        &mut self.statement_cache,
-                        &mut self.portions,
-                        &mut seen,
-                        |_| {},
-                    );
+                    line.hear(client, &mut self.cache, &mut self.portions, &mut seen, |_| {});
                     continue;
                 }
                 stop => panic!("{stop:?}"),
@@ -410,7 +401,7 @@ impl Gate {
                 && (settled || self.portions.settles())
             {
                 let client = Some(&mut client_statements.client);
-                line.hear(client, &mut self.statement_cache, &mut self.portions, &mut seen, |_| {});
+                line.hear(client, &mut self.cache, &mut self.portions, &mut seen, |_| {});
             }
         }
         seen
@@ -420,8 +411,7 @@ impl Gate {
     fn effects(&mut self, client_statements: ClientStatements, at: usize) -> Abandoned {
         let line = &mut self.lines[at];
         let mut out = Vec::new();
-        let mut what =
-            line.relay.leave(client_statements.client, &mut self.statement_cache, &mut out);
+        let mut what = line.relay.leave(client_statements.client, &mut self.cache, &mut out);
         line.send(&out);
         let first = what;
         let mut nothing = Vec::new();
@@ -431,12 +421,12 @@ impl Gate {
                 Abandoned::Waits(_) if !line.torn => {}
                 Abandoned::Waits(kept) | Abandoned::Close(kept) => {
                     let line = std::mem::replace(line, Line::in_rotation());
-                    line.relay.end(None, &mut self.statement_cache);
+                    line.relay.end(None, &mut self.cache);
                     self.free.push_back(at);
                     return Abandoned::Close(kept);
                 }
             }
-            line.hear(None, &mut self.statement_cache, &mut self.portions, &mut nothing, |_| {});
+            line.hear(None, &mut self.cache, &mut self.portions, &mut nothing, |_| {});
             what = match line.relay.kept() {
                 None => Abandoned::Free,
                 Some(kept @ Kept::Ended(_)) => Abandoned::Close(kept),
@@ -462,10 +452,10 @@ impl Gate {
         for mut client_statements in guests {
             match client_statements.at.take() {
                 Some(at) => drop(self.effects(client_statements, at)),
-                None => self.statement_cache.forget(client_statements.client),
+                None => self.cache.forget(client_statements.client),
             }
         }
-        assert_eq!(self.statement_cache.used(), 0);
+        assert_eq!(self.cache.used(), 0);
     }
 }
 
@@ -536,10 +526,10 @@ fn same(gate: &mut Gate, steps: &[(usize, Vec<Vec<u8>>)]) -> Vec<Vec<String>> {
         gate.unprepare(&mut client_statements);
         match client_statements.at {
             Some(at) => drop(gate.effects(client_statements, at)),
-            None => gate.statement_cache.forget(client_statements.client),
+            None => gate.cache.forget(client_statements.client),
         }
     }
-    assert_eq!(gate.statement_cache.used(), 0, "statements of no client");
+    assert_eq!(gate.cache.used(), 0, "statements of no client");
     all
 }
 

@@ -13,7 +13,7 @@ const IN_TRANSACTION: &[u8] = b"Z\0\0\0\x05T";
 /// One connection to a server, and the client that has it.
 struct Line {
     relay: Relay,
-    statement_cache: StatementCache,
+    cache: StatementCache,
     client: Client,
     frames: Frames<Frontend>,
 }
@@ -22,7 +22,7 @@ impl Line {
     fn new() -> Line {
         Line {
             relay: Relay::new(Limits::SESSION),
-            statement_cache: StatementCache::new([7; 8], Bounds::default()),
+            cache: StatementCache::new([7; 8], Bounds::default()),
             client: Client::new(0),
             frames: Frames::new(Limits::SESSION),
         }
@@ -31,10 +31,8 @@ impl Line {
     /// Messages of a client; what was taken of them, and what goes to the server.
     fn says(&mut self, bytes: &[u8]) -> (usize, Stop, Vec<u8>) {
         let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
-        let mut client_statements = ClientStatements {
-            client: &mut self.client,
-            statement_cache: &mut self.statement_cache,
-        };
+        let mut client_statements =
+            ClientStatements { client: &mut self.client, cache: &mut self.cache };
         let mut out = Copied::new(bytes, &mut to_server);
         let taken = self.relay.from_client(
             &mut client_statements,
@@ -53,11 +51,10 @@ impl Line {
     fn hears(&mut self, bytes: &[u8]) -> (Vec<u8>, usize) {
         let (mut to_client, mut to_server, mut own) = (Vec::new(), Vec::new(), 0);
         let mut out = Copied::new(bytes, &mut to_client);
-        let (client, statement_cache) = (Some(&mut self.client), &mut self.statement_cache);
+        let (client, cache) = (Some(&mut self.client), &mut self.cache);
         let news =
             |news: News<'_>| own += usize::from(matches!(news, News::Own { failed: None, .. }));
-        let taken =
-            self.relay.from_server(client, statement_cache, bytes, &mut out, &mut to_server, news);
+        let taken = self.relay.from_server(client, cache, bytes, &mut out, &mut to_server, news);
         assert_eq!(taken.unwrap().bytes, bytes.len());
         (to_client, own)
     }

@@ -27,7 +27,7 @@ fn clients_share_statements_under_names_of_their_own() {
     );
     assert_eq!(has(&read[7], "DataRow"), 1);
     // Two texts, one mark, and the unnamed one.
-    assert_eq!(gate.statement_cache.len(), 4);
+    assert_eq!(gate.cache.len(), 4);
 }
 
 #[test]
@@ -389,7 +389,7 @@ fn bounds_are_kept_and_fail_the_transaction() {
         let read = gate.through(&mut other, &step(&[runs("", &format!("select {number}"))]));
         assert_eq!(has(&read, "DataRow"), 1);
         assert!(gate.lines.iter().all(|line| line.relay.prepared() <= 4));
-        assert!(gate.statement_cache.len() <= 6);
+        assert!(gate.cache.len() <= 6);
     }
     gate.end(vec![client_statements, other]);
 }
@@ -417,7 +417,7 @@ fn who_has_long_statements_fills_no_room_but_its_own() {
         let mut other = ClientStatements::new();
         let read = gate.through(&mut other, &step(&[long(""), again("")]));
         assert_eq!((has(&read, "53400"), has(&read, "DataRow")), (0, 1), "{read:?}");
-        gate.statement_cache.forget(other.client);
+        gate.cache.forget(other.client);
     }
     gate.end(guests);
     // Those that wait for their replies in a pipeline count, too, and are not refused.

@@ -11,7 +11,7 @@ use super::*;
 /// A relay between a client and a server that are both the test.
 struct Bench {
     relay: Relay,
-    statement_cache: StatementCache,
+    cache: StatementCache,
     client: Client,
     frames: Frames<Frontend>,
     to_server: Vec<u8>,
@@ -23,7 +23,7 @@ impl Bench {
     fn new(relay: Relay) -> Bench {
         Bench {
             relay,
-            statement_cache: StatementCache::new([7; 8], Bounds::default()),
+            cache: StatementCache::new([7; 8], Bounds::default()),
             client: Client::new(0),
             frames: Frames::new(Limits::SESSION),
             to_server: Vec::new(),
@@ -37,7 +37,7 @@ impl Bench {
     }
 
     fn ask(&mut self, bytes: &[u8]) -> Result<Taken, ClientFault> {
-        let mut of = Here { client: &mut self.client, statement_cache: &mut self.statement_cache };
+        let mut of = Here { client: &mut self.client, cache: &mut self.cache };
         let mut out = Copied::new(bytes, &mut self.to_server);
         self.relay.from_client(&mut of, &mut self.frames, bytes, &mut out, &mut self.to_client)
     }
@@ -65,8 +65,8 @@ impl Bench {
                 other => format!("{other:?}"),
             });
         };
-        let (statement_cache, beside) = (&mut self.statement_cache, &mut self.to_server);
-        let taken = self.relay.from_server(client, statement_cache, bytes, &mut out, beside, news);
+        let (cache, beside) = (&mut self.cache, &mut self.to_server);
+        let taken = self.relay.from_server(client, cache, bytes, &mut out, beside, news);
         taken.unwrap().stop
     }
 
@@ -257,7 +257,7 @@ fn terminate_is_taken_and_goes_nowhere() {
     assert_eq!(taken, Taken { bytes: before + 5, stop: Stop::Terminated });
     assert_eq!(std::mem::take(&mut bench.to_server), query("begin"));
     let client = std::mem::replace(&mut bench.client, Client::new(0));
-    let what = bench.relay.leave(client, &mut bench.statement_cache, &mut bench.to_server);
+    let what = bench.relay.leave(client, &mut bench.cache, &mut bench.to_server);
     assert!(matches!(what, Abandoned::Waits(_)));
     bench.say(&[completed("BEGIN"), ready(Status::InTransaction)].concat(), Presence::Nowhere);
     assert_eq!(std::mem::take(&mut bench.to_server), query("ROLLBACK"));
@@ -387,7 +387,7 @@ fn replies_of_the_gates_own_go_with_what_the_server_says_next() {
     bench.says(&ran);
     bench.asks(&[runs("", "show a"), sync()].concat());
     let gone = std::mem::replace(&mut bench.client, Client::new(0));
-    let _ = bench.relay.leave(gone, &mut bench.statement_cache, &mut bench.to_server);
+    let _ = bench.relay.leave(gone, &mut bench.cache, &mut bench.to_server);
     bench.say(&ran, Presence::Nowhere);
     assert_eq!((&*bench.to_client, bench.relay.kept()), (&b""[..], None), "nobody hears them");
 }

@@ -76,7 +76,7 @@ impl Turn<'_> {
                 (Usage::Executes, Some(id)) if !dropped => Meaning::Clients(id),
                 (Usage::Executes, Some(_)) if !found.names.iter().any(made) => Meaning::Gone,
                 // Whoever learns a name of ours must not run what it means for others.
-                (Usage::Executes, None) if one.name.starts_with(self.statement_cache.prefix()) => {
+                (Usage::Executes, None) if one.name.starts_with(self.cache.prefix()) => {
                     Meaning::Gone
                 }
                 (Usage::Prepares, Some(_)) if !dropped => Meaning::Taken,
@@ -124,7 +124,7 @@ impl Turn<'_> {
         let mut all: Vec<(u64, EntryId, Arc<[u8]>)> = Vec::new();
         for (one, &meaning) in found.names.iter().zip(meanings) {
             if let Meaning::Clients(id) = meaning {
-                let entry = self.statement_cache.entry(id);
+                let entry = self.cache.entry(id);
                 // The server runs its text as it was parsed once, so no name in that could be put right
                 // each time.
                 if !entry.found.drops.is_empty() || !entry.found.names.is_empty() {
@@ -140,7 +140,7 @@ impl Turn<'_> {
         all.dedup();
         let mut numbers: Vec<u64> = all.iter().map(|&(number, ..)| number).collect();
         numbers.dedup();
-        let most = self.statement_cache.bounds.server_max.max(1);
+        let most = self.cache.bounds.server_max.max(1);
         if numbers.len() > most {
             return Err(Unresolved::Refused(Refusal::Executes { most }));
         }
@@ -171,9 +171,7 @@ impl Turn<'_> {
     ) -> Option<Arc<Followed>> {
         let followed = followed?;
         let known = found.names.iter().zip(meanings).filter_map(|(one, meaning)| match meaning {
-            Meaning::Clients(id) => {
-                Some((one.effect, self.statement_cache.entry(*id).followed.as_deref()))
-            }
+            Meaning::Clients(id) => Some((one.effect, self.cache.entry(*id).followed.as_deref())),
             Meaning::Gone => Some((one.effect, None)),
             Meaning::Taken | Meaning::AsItIs => None,
         });
@@ -185,7 +183,7 @@ impl Turn<'_> {
     pub(super) fn may_do(&mut self, meanings: &[Meaning]) {
         for meaning in meanings {
             if let Meaning::Clients(id) = meaning {
-                let found = &self.statement_cache.entry(*id).found;
+                let found = &self.cache.entry(*id).found;
                 self.server.may_open |= found.opens;
                 self.server.copies |= found.copies;
                 self.server.may_alter |= found.alters;
@@ -206,7 +204,7 @@ impl Turn<'_> {
             let name = match meaning {
                 Meaning::AsItIs => continue,
                 Meaning::Clients(id) => {
-                    let number = self.statement_cache.entry(*id).number;
+                    let number = self.cache.entry(*id).number;
                     self.server.executed.push((number, one.name.clone()));
                     given.push((one.at.clone(), Given::Entry(number)));
                     continue;
@@ -237,7 +235,7 @@ impl Turn<'_> {
             debug_assert!(copied <= at.start, "two names in one place");
             out.extend_from_slice(&text[copied..at.start]);
             let start = out.len();
-            self.statement_cache.write_quoted(&mut out, *name);
+            self.cache.write_quoted(&mut out, *name);
             moved.replaced(text, at, out.len() - start);
             copied = at.end;
         }
@@ -248,18 +246,18 @@ impl Turn<'_> {
     /// Has a server parse a statement of the client's that names another, as its unnamed one, with the
     /// names of ours.
     pub(super) fn put_named(&mut self, id: EntryId, meanings: &[Meaning]) -> Option<Naming> {
-        let found = self.statement_cache.entry(id).found.clone();
+        let found = self.cache.entry(id).found.clone();
         // A Parse is of one command, and a command names one statement.
         let (one, &meaning) = found.names.iter().zip(meanings).next()?;
         let given = match meaning {
-            Meaning::Clients(executed) => Given::Entry(self.statement_cache.entry(executed).number),
+            Meaning::Clients(executed) => Given::Entry(self.cache.entry(executed).number),
             Meaning::Taken => Given::Present(0),
             Meaning::Gone | Meaning::AsItIs => Given::Lacking(0),
         };
-        let tail = self.statement_cache.entry(id).tail();
+        let tail = self.cache.entry(id).tail();
         let (said, types) = text(tail).expect("a Parse was read");
         let (named, moved) = self.with_names(said, &mut [(one.at.clone(), given)]);
-        self.statement_cache.write_parse_of(self.out, &named, types);
+        self.cache.write_parse_of(self.out, &named, types);
         self.push(Step::PutParse, Renamed::Nothing, Altered::Nothing);
         Some(Naming { name: one.name.clone(), meaning, moved })
     }
@@ -277,7 +275,7 @@ impl Turn<'_> {
         self.hold();
         let name = naming.name.clone();
         if let Some(id) = naming.executes() {
-            let number = self.statement_cache.entry(id).number;
+            let number = self.cache.entry(id).number;
             self.server.executed.push((number, name));
             let failed = self.pipeline.status() == Status::InFailedTransaction;
             // Since the Bind it may have had to make room.
@@ -303,7 +301,7 @@ impl Turn<'_> {
 
     /// A name that SQL's PREPARE may have: the server tells, by its own.
     pub(super) fn check_sql_name(&mut self, name: &[u8], tail: &[u8]) {
-        if !self.client.has_sql || name.starts_with(self.statement_cache.prefix()) {
+        if !self.client.has_sql || name.starts_with(self.cache.prefix()) {
             return;
         }
         // A name that is taken fails here, in the server's words, as 42P05. One that is free is made and
