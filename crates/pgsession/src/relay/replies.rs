@@ -156,7 +156,6 @@ impl Relay {
                 assert!(statements.is_settled(), "what a client has asked is heard with it");
             }
         }
-        // Written in the place of a reply that nobody gets.
         if !is_clients {
             self.scratch.clear();
         }
