@@ -61,6 +61,7 @@ impl Settings {
             agreed: None,
             digest: None,
         };
+        // They come from another process, whose bounds may be wider.
         settings.check_bounds();
         settings
     }
