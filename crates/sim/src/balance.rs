@@ -1,7 +1,8 @@
-//! Whether what leaves agrees with what arrives: in a steady state as many jobs leave as arrive, and stations
-//! are as busy as the work that is brought to them. A run that is on its way up shows neither, however
-//! narrow the intervals of its responses are. Whether jobs become more is asked of the later half of what is counted:
-//! what was still on its way when the counting began has come to its end by then, and growth has none.
+//! Balance of flows: in a steady state as many jobs leave as arrive, and stations are as busy as
+//! the work that is brought to them. A run that is on its way up shows neither, however narrow the
+//! intervals of its responses are. Growth of the number of jobs is looked for in the later half of
+//! what is counted: what was still on its way when the counting began has come to its end by then,
+//! and growth has none.
 
 use measure::{Estimate, Parts};
 
@@ -21,7 +22,7 @@ const REPLICATIONS_MIN: usize = 10;
 /// by this share of their time, at the most.
 const FEW_SLACK: (f64, f64) = (0.01, 0.05);
 
-/// What does not agree, in words; none if everything does, as far as chance allows.
+/// The disagreement, in words; none if everything agrees, as far as chance allows.
 pub(crate) fn broken(program: &Program, parts: &[Part<'_>], relation: Parts) -> Option<String> {
     let flows = flows(program);
     let stations = program.offered.as_ref().map_or(0, Vec::len);
@@ -107,9 +108,10 @@ fn flow(
     ))
 }
 
-/// Whether the numbers by which jobs become more say that they do: by replications whether their mean is
-/// other than 0; in one run whether it ends with other numbers inside than it began with. One job more
-/// or less says nothing. `passed` are those that came, or left: what the share of few replications is of.
+/// True if the numbers by which jobs become more show growth: by replications if their mean is
+/// other than 0; in one run if it ends with other numbers inside than it began with. One job more
+/// or less says nothing. `passed` are those that came, or left: the share of few replications is
+/// one of these.
 fn is_trend(more: &[f64], passed: &[f64], relation: Parts, confidence: f64) -> bool {
     match relation {
         Parts::Independent => {

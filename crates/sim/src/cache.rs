@@ -10,17 +10,17 @@ use crate::network::NetworkError;
 pub struct Cache {
     /// Its name.
     pub name: String,
-    /// How many keys it remembers.
+    /// Number of keys that it remembers.
     pub capacity: u32,
-    /// How many keys there are.
+    /// Number of keys that there are.
     pub keys: u32,
-    /// Which key a job asks for.
+    /// The rule for the key that a job asks for.
     pub order: Keys,
-    /// Who is forgotten when it is full.
+    /// The rule for the key that is forgotten when it is full.
     pub replacement: Replacement,
 }
 
-/// Who is forgotten when a cache is full.
+/// Rules for the key that a full cache forgets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacement {
     /// The key that was used least recently.
@@ -31,7 +31,7 @@ pub enum Replacement {
     Random,
 }
 
-/// Which key a job asks for.
+/// Rules for the key that a job asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Keys {
     /// Any, independently of the ones before.
@@ -58,7 +58,7 @@ impl Cache {
     /// More keys than this are a mistake in the unit.
     pub const KEYS_MAX: u32 = 10_000_000;
 
-    /// Whether it can be.
+    /// Checks that it can be.
     ///
     /// # Errors
     /// If it remembers nothing, or its keys are none, too many, or of no popularity.
@@ -109,8 +109,8 @@ pub(crate) struct Shelf {
     taken_in: u64,
 }
 
-/// How often a cache that forgets whatever else but the least recently used must have been taken in anew: what
-/// it began with is forgotten but for e^-3, 5 %, then.
+/// Number of times that a cache must have been taken in anew if it forgets whatever else but the
+/// least recently used: then all that it began with is forgotten but for e^-3, 5 %.
 const TURNOVERS: u64 = 3;
 
 impl Shelf {
@@ -129,9 +129,10 @@ impl Shelf {
         hit
     }
 
-    /// How many keys it has taken in and should have before what it holds tells nothing of its start: as many
-    /// as it has room for (LRU holds those that were asked for last, whatever was there before), and several
-    /// times that where others stay. None when it has.
+    /// Number of keys that it has taken in, and the number that it should have before its contents
+    /// tell nothing of its start: as many as it has room for (LRU holds those that were asked for
+    /// last, whatever was there before), and several times that where others stay. None when it
+    /// has.
     pub(crate) fn fills(&self) -> Option<(u64, u64)> {
         let (room, keys) = (self.recency.capacity, self.recency.present.len());
         let whole = room.min(keys) as u64;
@@ -228,7 +229,7 @@ impl Recency {
     }
 }
 
-/// Which key is asked for next.
+/// The rule for the next key, and its state.
 #[derive(Debug)]
 enum Asks {
     Uniform(u32),
@@ -246,7 +247,7 @@ enum Asks {
         /// The round in which each key was asked for last.
         asked: Vec<u32>,
         round: u32,
-        /// How many were asked for in this round.
+        /// Number of keys asked for in this round.
         done: usize,
         /// All before this key were asked for in this round.
         next: u32,

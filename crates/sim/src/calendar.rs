@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use gate::Time;
 
-/// What a calendar entry is about.
+/// Subject of a calendar entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// A job of this open class arrives.
@@ -61,7 +61,7 @@ impl Calendar {
         self.heap.peek().map(|Reverse(key)| Time::from_nanos((key >> 64) as u64))
     }
 
-    /// How many things are entered.
+    /// Number of entries.
     pub(crate) fn len(&self) -> usize {
         self.heap.len()
     }

@@ -13,7 +13,7 @@ use crate::program::Program;
 use crate::replication::Replication;
 use crate::run::{Course, Options, Plan, SimError, check, rounds_max};
 
-/// Which requests are meant.
+/// The requests that are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// Those of all classes together.
@@ -22,7 +22,7 @@ pub enum Of {
     Class(usize),
 }
 
-/// What is compared.
+/// Quantities that can be compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Quantity {
     /// Completions [1/s].
@@ -43,7 +43,7 @@ impl Quantity {
 /// Networks that were simulated side by side.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// What each of them did, in the order in which they were given.
+    /// Outcome of each of them, in the order in which they were given.
     pub outcomes: Vec<Outcome>,
     /// By network, by replication.
     seen: Vec<Vec<Seen>>,
@@ -51,7 +51,7 @@ pub struct Comparison {
     looks: u32,
 }
 
-/// What one replication of one network saw: of all classes together, then of each.
+/// Observations of one replication of one network: of all classes together, then of each.
 #[derive(Clone, Debug)]
 struct Seen(Vec<Counted>);
 
@@ -149,8 +149,8 @@ impl Comparison {
         })
     }
 
-    /// How often the intervals may have been looked at before the end. Who stops at the first look
-    /// that tells, claims as much.
+    /// Number of times that the intervals may have been looked at before the end. Who stops at the
+    /// first look that tells, claims as much.
     pub fn looks(&self) -> u32 {
         self.looks
     }
@@ -180,11 +180,11 @@ impl Comparison {
     }
 }
 
-/// What the replications of one network say of a quantity.
+/// Values of a quantity by the replications of one network.
 struct Values {
     all: Vec<f64>,
-    /// How far a value may be off because it is not told apart from its neighbours; infinite where a quantile
-    /// lies at the longest duration that a histogram tells apart.
+    /// Distance by which a value may be off because it is not told apart from its neighbours;
+    /// infinite where a quantile lies at the longest duration that a histogram tells apart.
     unresolved: f64,
 }
 
@@ -259,7 +259,7 @@ pub fn compare_until(
     }
 }
 
-/// What was seen so far.
+/// Comparison by the counts so far.
 fn taken(courses: &mut [Course<'_>], options: &Options) -> Comparison {
     let mut outcomes = Vec::with_capacity(courses.len());
     let mut seen = Vec::with_capacity(courses.len());

@@ -39,8 +39,9 @@ struct Task {
     left: f64,
 }
 
-/// Who is first: the most important, then the one with the least left, as the bits of a number that is
-/// not negative and where the order looks at it, then the one that came first.
+/// Rank of a job, the first one least: the most important, then the one with the least left, as the
+/// bits of a number that is not negative and where the order looks at it, then the one that came
+/// first.
 type Rank = (Reverse<u8>, u64, u64);
 
 impl Task {
@@ -79,7 +80,7 @@ impl Crew {
         }
     }
 
-    /// How many servers are not down.
+    /// Number of servers that are not down.
     pub(crate) fn up(&self) -> u32 {
         self.hands.iter().filter(|hand| hand.speed > 0.0).count() as u32
     }

@@ -1,4 +1,4 @@
-//! What a simulation found, each number with its interval over the replications or batches.
+//! Outcome of a simulation, each number with its interval over the replications or batches.
 
 use gate::{Move, Time};
 use measure::{Estimate, Histogram, Parts, Recording};
@@ -12,7 +12,7 @@ use crate::run::Plan;
 /// The quantiles that are reported.
 pub(crate) const QUANTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
 
-/// What a simulation found.
+/// Outcome of a simulation.
 ///
 /// Intervals of means (response, wait, hold, rates, utilisations, jobs) are Student's t intervals over
 /// the means of independent replications, or intervals of batch means of one run
@@ -30,7 +30,7 @@ pub(crate) const QUANTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
 pub struct Outcome {
     /// The seed of all its chance.
     pub seed: u64,
-    /// What the intervals rest on.
+    /// Basis of the intervals.
     pub plan: Plan,
     /// By [`Plan::OneRun`]: whether the mean responses of neighbouring batches are still correlated
     /// significantly, so that their intervals are probably too narrow. By replications never.
@@ -39,7 +39,7 @@ pub struct Outcome {
     pub events: u64,
     /// Requests left out at the start of each replication as warm-up.
     pub warmup_completions: u64,
-    /// Whether the end of the warm-up was found (MSER-5); if not, the load is probably too high for
+    /// True if the end of the warm-up was found (MSER-5); if not, the load is probably too high for
     /// a steady state.
     pub warmup_found: bool,
     /// Why the run is not in a steady state, as far as it has come: the numbers are then those of the time
@@ -48,8 +48,8 @@ pub struct Outcome {
     pub unsettled: Option<String>,
     /// Virtual time counted, over all replications \[s\].
     pub counted_s: f64,
-    /// How much of it is needed at the least, for queues to have forgotten themselves often enough \[s\]; 0
-    /// where nothing queues, or by an agenda.
+    /// Part of it that is needed at the least, for queues to have forgotten themselves often enough
+    /// \[s\]; 0 where nothing queues, or by an agenda.
     pub counted_least_s: f64,
     /// Why it stopped.
     pub stop: Stop,
@@ -79,7 +79,7 @@ pub enum Stop {
     Agenda,
 }
 
-/// What became of the jobs of one class. Where no job was completed there is no response time. A request
+/// Results of the jobs of one class. There is no response time if no job was completed. A request
 /// is counted in the class that it ends as ([`crate::Step::Become`]), an attempt in the one that it
 /// begins as; jobs that nobody waits for are not counted.
 #[derive(Clone, Debug)]
@@ -113,9 +113,9 @@ pub struct ClassOutcome {
 /// Response times of the jobs of like size.
 #[derive(Clone, Debug)]
 pub struct SizeOutcome {
-    /// Which sizes.
+    /// The sizes.
     pub range: SizeRange,
-    /// How many were completed.
+    /// Number of completed jobs.
     pub completed: u64,
     /// Mean size of the completed jobs \[bytes\].
     pub size_mean: f64,
@@ -125,7 +125,7 @@ pub struct SizeOutcome {
     pub quantiles: Vec<(f64, Estimate)>,
 }
 
-/// Which sizes are counted together.
+/// Sizes that are counted together.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SizeRange {
     /// One document.
@@ -141,7 +141,7 @@ pub enum SizeRange {
     PowerOfTwo(f64),
 }
 
-/// What happened at one gate.
+/// Results of one gate.
 #[derive(Clone, Debug)]
 pub struct GateOutcome {
     /// The gate's name.
@@ -170,11 +170,11 @@ pub struct GateOutcome {
     pub reneged: Estimate,
     /// All waits.
     pub wait_histogram: Histogram,
-    /// What its controller did in the first replication, and when.
+    /// Moves of its controller in the first replication, each with its time.
     pub moves: Vec<(Time, Move)>,
 }
 
-/// What happened at one station.
+/// Results of one station.
 #[derive(Clone, Debug)]
 pub struct StationOutcome {
     /// The station's name.
@@ -191,7 +191,7 @@ pub struct StationOutcome {
     pub lost: Estimate,
 }
 
-/// What happened at one cache.
+/// Results of one cache.
 #[derive(Clone, Debug)]
 pub struct CacheOutcome {
     /// The cache's name.
@@ -202,12 +202,12 @@ pub struct CacheOutcome {
     pub lookups: Estimate,
 }
 
-/// What happened in one interval of the agenda.
+/// Results of one interval of the agenda.
 #[derive(Clone, Debug)]
 pub struct Interval {
-    /// Where it begins \[s\], from the start of the run or of the period.
+    /// Its beginning \[s\], from the start of the run or of the period.
     pub from_s: f64,
-    /// Where it ends \[s\].
+    /// Its end \[s\].
     pub to_s: f64,
     /// By class.
     pub classes: Vec<ClassInterval>,
@@ -217,7 +217,7 @@ pub struct Interval {
     pub stations: Vec<PartInterval>,
 }
 
-/// What became of the jobs of one class in one interval.
+/// Results of the jobs of one class in one interval.
 #[derive(Clone, Debug)]
 pub struct ClassInterval {
     /// Attempts [1/s].
@@ -246,7 +246,7 @@ pub(crate) struct Found {
     pub(crate) stations: Vec<StationOutcome>,
     pub(crate) caches: Vec<CacheOutcome>,
     pub(crate) counted_s: f64,
-    /// Whether the mean responses of neighbouring batches are still correlated.
+    /// True if the mean responses of neighbouring batches are still correlated.
     pub(crate) correlated: bool,
     /// Why there is no steady state yet.
     pub(crate) unsettled: Option<String>,
@@ -354,7 +354,7 @@ impl Over<'_> {
         self.parts.iter().map(of).collect()
     }
 
-    /// What was counted, per second.
+    /// A count, per second.
     fn rate(&self, of: impl Fn(&Part<'_>) -> f64) -> Estimate {
         let pairs = self.pairs(|part| (of(part), part.span));
         let rate = self.relation.ratio(&pairs, self.confidence);

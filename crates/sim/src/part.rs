@@ -6,7 +6,7 @@ use crate::replication::Replication;
 use crate::station::Desk;
 use crate::tally::{ClassTally, GateTally};
 
-/// What one replication, or one batch, counted.
+/// Counts of one replication, or of one batch.
 #[derive(Debug)]
 pub(crate) struct Part<'a> {
     /// Over how long \[s\].
@@ -17,7 +17,7 @@ pub(crate) struct Part<'a> {
     pub(crate) shelves: Vec<ShelfCounts>,
 }
 
-/// What was counted at a station.
+/// Counts of a station.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeskCounts {
     /// Integrals over time \[job s\] and \[server s\].
@@ -30,7 +30,7 @@ pub(crate) struct DeskCounts {
     pub(crate) passed: u64,
 }
 
-/// What was counted at a cache.
+/// Counts of a cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShelfCounts {
     pub(crate) lookups: u64,
@@ -66,7 +66,7 @@ impl DeskCounts {
     }
 }
 
-/// What one run counted in a stretch of it, kept when the next one has begun.
+/// Counts of one run in a stretch of it, kept when the next one has begun.
 #[derive(Debug)]
 pub(crate) struct Batch {
     span: f64,

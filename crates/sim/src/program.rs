@@ -80,22 +80,23 @@ pub(crate) struct Program {
     pub(crate) gates: Vec<GateNode>,
     pub(crate) stations: Vec<Station>,
     pub(crate) ops: Vec<Op>,
-    /// Where each class's route begins.
+    /// Beginning of each class's route.
     pub(crate) entries: Vec<u32>,
     /// The customers of all closed classes.
     pub(crate) population: usize,
     pub(crate) caches: Vec<Cache>,
     pub(crate) agenda: Option<Agenda>,
-    /// Whether some clients give up while they wait.
+    /// True if some clients give up while they wait.
     pub(crate) restless: bool,
-    /// Whether some station blocks those that find it full.
+    /// True if some station blocks those that find it full.
     pub(crate) blocks: bool,
-    /// Whether some jobs have what few have: a client that gives up, a fork, a server that they keep, a
-    /// trace.
+    /// True if some jobs have what few have: a client that gives up, a fork, a server that they
+    /// keep, a trace.
     pub(crate) has_affairs: bool,
     /// The time in which the slowest part forgets how it began \[s\].
     pub(crate) relaxation_s: f64,
-    /// Where the clients of each closed class begin; with an agenda all of them think.
+    /// Places at which the clients of each closed class begin, with their numbers; with an agenda
+    /// all of them think.
     pub(crate) begins: Vec<Vec<(u32, u32)>>,
     /// The open class that stays longest and the mean time that it stays for its services alone \[s\].
     pub(crate) longest_stay: (usize, f64),
@@ -187,7 +188,7 @@ struct Compiler<'a> {
     ops: &'a mut Vec<Op>,
     /// The gates around the present step, innermost last.
     around: Vec<usize>,
-    /// Whether a gate was passed that may refuse jobs: how many come past it is not known here.
+    /// True behind a gate that may refuse jobs: the number that comes past it is not known here.
     thinned: bool,
     flow: &'a mut Flow,
     /// The time for which jobs of the class are sure to be served on their way, of all that come in a
@@ -420,8 +421,8 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Whether customers of this class are sure to be refused at a gate and to be there again at the
-    /// same moment. (Where that depends on other classes or on chance, the run will tell.)
+    /// True if customers of this class are sure to be refused at a gate and to be there again at
+    /// the same moment. (If that depends on other classes or on chance, the run will tell.)
     fn comes_back_at_once(&self, spec: &GateSpec) -> bool {
         let Load::Closed { population, think } = &self.class.load else { return false };
         let first = self.ops.last().is_none_or(|op| matches!(op, Op::Done));
@@ -539,13 +540,13 @@ impl Compiler<'_> {
     }
 }
 
-/// Whether a gate may turn jobs away.
+/// True if a gate may turn jobs away.
 fn refuses(spec: &GateSpec, class: &Class) -> bool {
     let waits = [spec.wait_max, spec.unreachable_max, class.deadline];
     spec.room.is_some() || waits.iter().any(Option::is_some)
 }
 
-/// Whether some gate on this way may turn jobs away.
+/// True if some gate on this way may turn jobs away.
 fn may_refuse(network: &Network, class: &Class, steps: &[Step]) -> bool {
     steps.iter().any(|step| match step {
         Step::Visit { station, .. } => {

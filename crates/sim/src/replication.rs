@@ -50,7 +50,7 @@ pub(crate) struct Replication<'a> {
     affairs: Vec<Affairs>,
     /// More customers than this are a queue that grows without end.
     customers_max: usize,
-    /// Whether they became more.
+    /// True if they became more.
     overflows: bool,
     /// Jobs that nobody waits for.
     loose: usize,
@@ -66,7 +66,7 @@ pub(crate) struct Replication<'a> {
     actions: Vec<Action>,
     /// Stations with a place that has just become free, where stations block.
     vacated: Vec<u32>,
-    /// How many forks there were.
+    /// Number of forks so far.
     forks: u32,
     pub(crate) classes: Vec<ClassTally>,
     completed: u64,
@@ -101,7 +101,7 @@ struct Customer {
     role: Role,
 }
 
-/// Who waits for a job.
+/// The party that waits for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     /// Its client.
@@ -112,7 +112,7 @@ enum Role {
     Loose,
 }
 
-/// What few customers have.
+/// State that few customers have.
 #[derive(Clone, Debug)]
 struct Affairs {
     /// The gate where it waits, if its client may give up.
@@ -121,17 +121,17 @@ struct Affairs {
     patience_ends: Time,
     /// When its client gives up; entries for other moments are stale.
     times_out: Time,
-    /// Whether its client is gone, and gates know it.
+    /// True if its client is gone, and gates know it.
     unwanted: bool,
     /// The station whose server it keeps, though it has been served there.
     keeps: u32,
     /// The fork at which it waits, 0 for none.
     fork: u32,
-    /// How many more must join.
+    /// Number of jobs that must still join.
     need: u32,
-    /// How many are on their way.
+    /// Number of jobs on their way.
     out: u32,
-    /// What the trace says of its demand \[s\].
+    /// Demand by the trace \[s\].
     demand: f64,
 }
 
@@ -168,7 +168,7 @@ struct Guard {
     tally: GateTally,
 }
 
-/// Where the jobs of a class come from.
+/// Origin of the jobs of a class.
 #[derive(Debug)]
 struct Source {
     when: Chance,
@@ -177,7 +177,7 @@ struct Source {
     /// Patience, time-outs and pauses.
     mood: Chance,
     drawing: Option<Drawing>,
-    /// How many jobs of its trace have arrived, or when its last one did \[s\].
+    /// Jobs of its trace that have arrived, and the time of the last arrival \[s\].
     traced: u64,
     last_s: f64,
 }
@@ -284,7 +284,7 @@ impl<'a> Replication<'a> {
         }
     }
 
-    /// Whether a customer passes a place at time zero on the way to where it begins.
+    /// True if a customer passes a place at time zero on the way to where it begins.
     #[cold]
     fn passes(&mut self, customer: u32, place: u32) -> bool {
         match self.bound.get_mut(customer as usize) {
@@ -357,7 +357,7 @@ impl<'a> Replication<'a> {
         self.shelves.iter_mut().for_each(Shelf::reset);
     }
 
-    /// What becomes more from here on counts as growth: what is still on its way is so before.
+    /// Begins to count growth from here on: what is still on its way was there before.
     pub(crate) fn mark(&mut self) {
         self.desks.iter_mut().for_each(Desk::mark);
         self.gates.iter_mut().for_each(|guard| guard.tally.mark());
@@ -380,8 +380,8 @@ impl<'a> Replication<'a> {
         self.gates.iter().map(|guard| &guard.tally)
     }
 
-    /// Whether jobs that nobody waits for pile up: more than a few, and more than a small share of the
-    /// requests `counted`. No response time would tell.
+    /// True if jobs that nobody waits for pile up: more than a few, and more than a small share of
+    /// the requests `counted`. No response time would tell.
     pub(crate) fn piles_up(&self, counted: u64) -> bool {
         self.loose > 100 && self.loose as u64 > counted / 50
     }
@@ -396,7 +396,7 @@ impl<'a> Replication<'a> {
         self.now.since(Time::ZERO).as_secs_f64()
     }
 
-    /// Where most jobs are, for the message of an error.
+    /// The place where most jobs are, for the message of an error.
     fn fullest(&self) -> String {
         let gates = self.gates.iter().zip(&self.program.gates);
         let gates = gates.map(|(guard, node)| (guard.tally.waiting, "gate", &node.name));

@@ -14,7 +14,7 @@ use crate::program::{Op, Program};
 use crate::replication::Replication;
 use crate::warmup::{self, Warmup};
 
-/// What the intervals rest on.
+/// Basis of the intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// So many independent replications, 2 to 10 000, each with a warm-up of its own: nothing is
@@ -27,7 +27,7 @@ pub enum Plan {
 }
 
 impl Plan {
-    /// How many runs that is.
+    /// Number of runs.
     pub fn runs(self) -> u32 {
         match self {
             Plan::Replications(n) => n,
@@ -35,7 +35,7 @@ impl Plan {
         }
     }
 
-    /// What one run does where each replication does `each`: as much as 10 of them.
+    /// Share of one run where each replication does `each`: as much as 10 of them.
     pub(crate) fn share(self, each: u64) -> u64 {
         match self {
             Plan::Replications(_) => each,
@@ -44,12 +44,12 @@ impl Plan {
     }
 }
 
-/// How a simulation is run.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The seed of all chance; the same seed gives the same outcome on any number of threads.
     pub seed: u64,
-    /// What the intervals rest on: replications or one long run.
+    /// Basis of the intervals: replications or one long run.
     pub plan: Plan,
     /// Stop when the half-width of every class's mean response time is below this share of it.
     pub precision: f64,
@@ -60,7 +60,7 @@ pub struct Options {
     /// More jobs of open classes than this at once in the network count as a queue that grows
     /// without end; at most 2^24.
     pub jobs_max: u32,
-    /// How many threads may run replications; `None` for one a processor.
+    /// Number of threads that may run replications; `None` for one a processor.
     pub threads: Option<usize>,
     /// Keep so many steps of this gate in the first replication: (gate, steps).
     pub record: Option<(usize, usize)>,
@@ -94,7 +94,7 @@ pub enum SimError {
     Unbounded {
         /// When it was noticed, in virtual time.
         at: Time,
-        /// Where most of them are.
+        /// The place of most of them.
         place: String,
     },
     /// Events follow one another without time going on.
@@ -108,14 +108,14 @@ pub enum SimError {
     Deadlock {
         /// When, in virtual time.
         at: Time,
-        /// Where most of them are.
+        /// The place of most of them.
         place: String,
     },
 }
 
 impl SimError {
-    /// Where open jobs pile up without end, if that is why: with less load, more capacity or a bounded
-    /// queue there would be an answer.
+    /// The place at which open jobs pile up without end, if that is why: with less load, more
+    /// capacity or a bounded queue there would be an answer.
     pub fn overloaded(&self) -> Option<&str> {
         match self {
             SimError::Unbounded { place, .. } => Some(place),
@@ -210,7 +210,7 @@ pub(crate) struct Course<'p> {
     pub(crate) warmup: Warmup,
     /// Requests of each run counted so far.
     done: u64,
-    /// What one run counted, in order; none of replications, which count on.
+    /// Counts of one run, in order; none of replications, which count on.
     batches: Vec<Batch>,
     looks: Looks,
 }
@@ -302,12 +302,12 @@ impl<'p> Course<'p> {
         Ok(())
     }
 
-    /// Whether the budget is used up.
+    /// True if the budget is used up.
     pub(crate) fn is_spent(&self) -> bool {
         self.done >= self.each_max()
     }
 
-    /// How the run ends with what was found; none if it goes on.
+    /// The end of the run with what was found; none if it goes on.
     pub(crate) fn ends(&self, found: &Found) -> Option<Stop> {
         match () {
             () if self.program.agenda.is_some() => Some(Stop::Agenda),
@@ -317,7 +317,7 @@ impl<'p> Course<'p> {
         }
     }
 
-    /// Whether the intervals are narrow enough, and nothing piles up.
+    /// True if the intervals are narrow enough, and nothing piles up.
     pub(crate) fn is_precise(&self, found: &Found) -> bool {
         let settled = !self.replications.iter().any(|run| run.piles_up(self.done));
         let settled = settled && found.unsettled.is_none();
@@ -348,7 +348,7 @@ impl<'p> Course<'p> {
         }
     }
 
-    /// What is seen at this look, and why there is no steady state.
+    /// Estimates at this look, and the reason if there is no steady state.
     fn seen(&mut self) -> (Found, Option<String>) {
         match self.options.plan {
             Plan::Replications(_) => {
@@ -377,7 +377,7 @@ impl<'p> Course<'p> {
         (found, unsettled)
     }
 
-    /// What was found so far, as a whole. The recording is there at the end only.
+    /// The whole outcome of what was found so far. The recording is there at the end only.
     pub(crate) fn outcome(&mut self, found: Found, stop: Stop) -> Outcome {
         let Found { classes, gates, stations, caches, counted_s, correlated, unsettled } = found;
         let intervals = match &self.program.agenda {
@@ -413,7 +413,7 @@ fn each_max(options: &Options) -> u64 {
     (options.completions_max / u64::from(plan.runs())).max(plan.share(FIRST_ROUND))
 }
 
-/// How often the precision is looked at before the budget is used up.
+/// Number of looks at the precision before the budget is used up, at the most.
 pub(crate) fn rounds_max(options: &Options) -> u32 {
     let rounds = each_max(options).div_ceil(options.plan.share(FIRST_ROUND));
     u64::BITS - (rounds - 1).leading_zeros() + 1
@@ -459,7 +459,7 @@ pub(crate) fn each<'p>(
     for_each(replications, threads(options), what)
 }
 
-/// How many threads may be used.
+/// Number of threads that may be used.
 pub(crate) fn threads(options: &Options) -> usize {
     let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     options.threads.unwrap_or_else(processors)

@@ -17,10 +17,10 @@ pub(crate) struct Desk {
     pub(crate) jobs_area: f64,
     pub(crate) busy_area: f64,
     touched: Time,
-    /// How many can be busy at once.
+    /// Number of servers that can be busy at once.
     capacity: u32,
     pub(crate) service: Service,
-    /// How many jobs there is room for.
+    /// Number of jobs that there is room for.
     pub(crate) room: u32,
     pub(crate) full: WhenFull,
     /// Jobs lost since the last reset.
@@ -34,7 +34,7 @@ pub(crate) struct Desk {
 
 #[derive(Debug)]
 pub(crate) enum Service {
-    /// Who waits, with the service needed \[ns\].
+    /// First in first out: the jobs that wait, with the service needed \[ns\].
     Queue {
         servers: u32,
         line: VecDeque<(u32, u64)>,
@@ -133,7 +133,7 @@ pub(crate) fn span_ns(from: Time, to: Time) -> f64 {
     (to.as_nanos() - from.as_nanos()) as i64 as f64
 }
 
-/// Whether a station's speed changes on the way.
+/// Changes of a station's speed on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Changes {
     Nothing,
@@ -147,7 +147,7 @@ pub(crate) struct Sharing {
     processors: f64,
     /// All jobs' speed together at 1, 2, ... jobs; empty where the processors tell it.
     curve: Vec<f64>,
-    /// What a change has made of its speed.
+    /// Speed by the changes so far.
     speed: f64,
     /// Service that each job at the station has received since the station was last empty \[ns\].
     attained: f64,
@@ -247,7 +247,7 @@ impl Sharing {
     }
 }
 
-/// Who a share of the processor belongs to: a gate and its slot.
+/// Owner of a share of the processor: a gate and its slot.
 pub(crate) type Worker = (u32, Slot);
 
 /// One processor, shared fairly between workers by a quantum: the worker with the least processor
@@ -361,7 +361,7 @@ impl FairShare {
         self.floor = self.floor.max(least.unwrap_or(0));
     }
 
-    /// How long a turn that begins now lasts while others want the processor: its quantum, and on to the
+    /// Length of a turn that begins now while others want the processor: its quantum, and on to the
     /// next tick.
     fn turn(&self, now: Time) -> u64 {
         let end = now.as_nanos().saturating_add(self.quantum);

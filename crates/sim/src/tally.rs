@@ -1,4 +1,4 @@
-//! What is counted while a replication runs, for each class and each gate.
+//! Counts of a running replication, for each class and each gate.
 
 use gate::{Move, Time};
 use measure::Histogram;
@@ -6,7 +6,7 @@ use measure::Histogram;
 use crate::network::{Class, Load, Sizes};
 use crate::station::span_ns;
 
-/// What became of the jobs of one class.
+/// Counts of the jobs of one class.
 #[derive(Clone, Debug)]
 pub(crate) struct ClassTally {
     /// Attempts, the first and those after a failure.
@@ -147,7 +147,7 @@ pub(crate) fn size_bin(size: f64) -> u32 {
     (size.max(1.0).log2() as u32).min(SIZE_BINS as u32 - 1)
 }
 
-/// What happened at one gate.
+/// Counts of one gate.
 #[derive(Clone, Debug)]
 pub(crate) struct GateTally {
     pub(crate) waiting: u32,
@@ -167,7 +167,7 @@ pub(crate) struct GateTally {
     pub(crate) hold_sum: f64,
     pub(crate) departed: u64,
     pub(crate) wait: Histogram,
-    /// What its controller has done.
+    /// Moves of its controller.
     pub(crate) moves: Vec<(Time, Move)>,
 }
 

@@ -1,4 +1,4 @@
-//! What makes the parts of a network impossible, each by itself.
+//! Checks of the parts of a network, each by itself: the impossible is refused.
 
 use gate::Gate;
 use workload::Dist;

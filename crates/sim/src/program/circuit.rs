@@ -1,5 +1,5 @@
-//! Where the clients of closed classes are in the long run, roughly (Bard 1979; Schweitzer 1979): a run
-//! begins near there, and how slowly the network settles follows from it.
+//! Places of the clients of closed classes in the long run, roughly (Bard 1979; Schweitzer 1979): a
+//! run begins near there, and how slowly the network settles follows from it.
 
 use std::collections::BTreeMap;
 use std::f64::consts::PI;
@@ -8,14 +8,15 @@ use super::flow::{Flow, Visit, slots};
 use super::{check, flow};
 use crate::network::{Load, Network};
 
-/// What the closed classes bring to the places where they may wait: the stations, and behind those the gates.
+/// Demands of the closed classes at the places where they may wait: the stations, and behind those
+/// the gates.
 #[derive(Debug, Default)]
 pub(super) struct Circuit {
     /// By class, and by place; none for a class that is not closed.
     brought: Vec<BTreeMap<usize, Brought>>,
 }
 
-/// What one class brings to a place, a request.
+/// Demand of one class at a place, a request.
 #[derive(Clone, Copy, Debug, Default)]
 struct Brought {
     visits: f64,
@@ -26,7 +27,7 @@ struct Brought {
     most: f64,
 }
 
-/// How a closed network stands in the long run.
+/// Long-run state of a closed network.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Standing {
     /// By class, how many of its clients are at which place; who is left thinks.
@@ -60,7 +61,7 @@ struct Estimate<'a> {
 }
 
 impl Circuit {
-    /// What follows is of the next class.
+    /// Begins the next class: what follows is of it.
     pub(super) fn next_class(&mut self) {
         self.brought.push(BTreeMap::new());
     }
@@ -203,8 +204,8 @@ impl Estimate<'_> {
         self.circuit.brought.iter().enumerate().map(of_class).collect()
     }
 
-    /// What closed classes bring to a place a second: work, mean squares; who goes there, how many of them
-    /// can be there at once, and how often they come by.
+    /// Sums of the closed classes at a place: work and mean squares a second, the clients who go
+    /// there, those of them who can be there at once, and their visits a second.
     fn seen(&self, place: usize) -> (f64, f64, f64, f64, f64) {
         let mut sums = (0.0, 0.0, 0.0, 0.0, 0.0);
         for (class, brought) in self.circuit.brought.iter().enumerate() {

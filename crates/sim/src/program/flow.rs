@@ -1,4 +1,4 @@
-//! What the open classes bring to each part: what is too much, and how slowly the network settles.
+//! Work of the open classes at each part: what is too much, and how slowly the network settles.
 
 use gate::Queues;
 
@@ -6,7 +6,7 @@ use super::check;
 use super::circuit::Circuit;
 use crate::network::{Client, GateNode, Load, Network, NetworkError};
 
-/// What the open classes bring to each part, to find the impossible before the run does.
+/// Work that the open classes bring to each part, to find the impossible before the run does.
 pub(super) struct Flow {
     /// Mean work that is sure to arrive at each station per second.
     pub(super) work: Vec<f64>,
@@ -16,13 +16,13 @@ pub(super) struct Flow {
     pub(super) held: Vec<f64>,
     /// Holds that are sure to begin there [1/s].
     holds: Vec<f64>,
-    /// Whether all that arrives is counted above, and not only what is sure.
+    /// True if all that arrives is counted above, and not only what is sure.
     pub(super) is_whole: bool,
     pub(super) station_fed: Vec<bool>,
     pub(super) gate_fed: Vec<bool>,
     pub(super) cache_fed: Vec<bool>,
     pub(super) class_fed: Vec<bool>,
-    /// What the closed classes bring.
+    /// Demands of the closed classes.
     pub(super) circuit: Circuit,
 }
 
@@ -170,7 +170,7 @@ impl Flow {
     }
 }
 
-/// What is brought to some servers: work and mean squares of the demands, by second.
+/// Work brought to some servers: work and mean squares of the demands, by second.
 #[derive(Clone, Copy)]
 pub(super) struct Brought {
     pub(super) servers: f64,

@@ -8,23 +8,24 @@ use crate::calendar::Entry;
 use crate::program::Program;
 use crate::run::SimError;
 
-/// What drives the agenda.
+/// State of the agenda.
 #[derive(Debug, Default)]
 pub(crate) struct Clockwork {
-    /// Where each interval begins, from the start of the run or of a period, and the end of the last.
+    /// Beginning of each interval, from the start of the run or of a period, and the end of the
+    /// last.
     borders: Vec<Time>,
     period: Option<u64>,
     /// The border that comes next, counted over all periods.
     next: u64,
-    /// What had been counted at the border before.
+    /// Counts at the border before.
     before: Snapshot,
-    /// What was counted in each interval, over all periods.
+    /// Counts of each interval, over all periods.
     pub(crate) intervals: Vec<Snapshot>,
-    /// How many entries of the calendar are the agenda's own.
+    /// Number of entries of the calendar that are the agenda's own.
     entered: usize,
 }
 
-/// What was counted, as numbers to be added and subtracted.
+/// Counts, as numbers to be added and subtracted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshot {
     /// Time \[s\].
