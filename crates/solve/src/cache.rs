@@ -1,9 +1,9 @@
-//! How often a cache has what it is asked for, key by key, where keys are asked for independently.
+//! Hit ratios of a cache, key by key, if keys are asked for independently.
 
 use crate::error::{at_least_one, not_negative, positive};
 use crate::{Exactness, SolveError};
 
-/// Who is forgotten when a cache is full.
+/// Rules for the key that a full cache forgets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacement {
     /// The key that was used least recently.
@@ -19,7 +19,7 @@ const EXACT_MAX: usize = 1000;
 const EXACT_LRU_MAX: usize = 200;
 /// Steps of Simpson's rule over the time that a key stays.
 const STEPS: usize = 512;
-/// What is left of a probability where a sum or an integral ends.
+/// Rest of a probability at which a sum or an integral ends.
 const LEFT: f64 = 1e-12;
 
 /// A cache of C keys of K that are asked for independently, each with a chance of its own (the independent
@@ -153,7 +153,7 @@ fn time_of(p: &[f64], c: f64, there: impl Fn(f64, f64) -> f64) -> f64 {
     high
 }
 
-/// How many of independent keys are there, 0, 1, ..., K.
+/// Distribution of the number of independent keys that are there, 0, 1, ..., K.
 fn counts(q: &[f64]) -> Vec<f64> {
     let mut f = vec![1.0];
     for q in q {

@@ -1,9 +1,9 @@
-//! How many jobs are at one station, when everything else is a pause: the repairman's model, with
+//! Number of jobs at one station, when everything else is a pause: the repairman's model, with
 //! requests from outside, and with service that slows down as more are served.
 
 use std::cell::Cell;
 
-/// What the rates at a station depend on.
+/// Parameters of the rates at a station.
 pub(super) struct Repairman<'a> {
     /// Customers that come and go.
     pub(super) population: f64,
@@ -131,8 +131,8 @@ impl Repairman<'_> {
 const CUSTOMERS_MAX: f64 = 500.0;
 
 impl Repairman<'_> {
-    /// How much longer waits are than with exponential service, if the mean square of the service is
-    /// so many times that of an exponential one.
+    /// Ratio of waits to those with exponential service, if the mean square of the service is so
+    /// many times that of an exponential one.
     ///
     /// With requests from outside it is that number (Pollaczek and Khinchine). Where customers are
     /// few, or the station is full, variability matters less; Takacs's formula for one repairman with

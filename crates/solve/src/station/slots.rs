@@ -10,7 +10,7 @@ use nalgebra::{DMatrix, DVector};
 
 use super::phases::PhaseType;
 
-/// How many holders are in each phase.
+/// Number of holders in each phase.
 pub(crate) type Counts = Vec<u32>;
 
 /// All ways in which n jobs are distributed over k phases.
@@ -89,7 +89,7 @@ impl Slots {
     }
 }
 
-/// What a chain of clients comes to.
+/// Results of a chain of clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clients {
     /// Mean number of jobs that wait.
@@ -100,7 +100,7 @@ pub(crate) struct Clients {
     pub(crate) throughput: f64,
 }
 
-/// What drives the chain: arrivals, the demand, and the speed of the server with n in service.
+/// Input of the chain: arrivals, the demand, and the speed of the server with n in service.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Drive<'a> {
     pub(crate) lambda: f64,

@@ -177,9 +177,9 @@ impl Chain {
         }
     }
 
-    /// What a job finds when it gets its slot: on arrival, if one is free (Poisson arrivals see
-    /// time averages), else at a departure, which happens in a state as often as that state's
-    /// departure rate says; the queue behind is then one shorter.
+    /// The state that a job finds when it gets its slot: on arrival, if one is free (Poisson
+    /// arrivals see time averages), else at a departure, which happens in a state as often as that
+    /// state's departure rate says; the queue behind is then one shorter.
     fn start(&self, drive: &Drive<'_>, slots: &Slots) -> DVector<f64> {
         let r = drive.slots();
         let mut found = DVector::zeros(self.size);
