@@ -7,7 +7,7 @@
 use measure::{Estimate, Parts};
 
 use crate::network::{Load, Speed};
-use crate::part::Part;
+use crate::observation::Part;
 use crate::program::{Op, Program};
 use crate::tally::ClassTally;
 

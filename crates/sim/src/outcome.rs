@@ -4,7 +4,7 @@ use gate::{Move, Time};
 use measure::{Estimate, Histogram, Parts, Recording};
 
 use crate::network::{Agenda, Sizes};
-use crate::part::Part;
+use crate::observation::Part;
 use crate::program::Program;
 use crate::replication::{Replication, Snapshot};
 use crate::run::Plan;

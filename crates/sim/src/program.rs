@@ -12,10 +12,10 @@ use crate::network::{
 };
 
 mod check;
-mod circuit;
+mod closed;
 mod flow;
 
-use circuit::Standing;
+use closed::Standing;
 use flow::Flow;
 
 /// One operation of a compiled route.

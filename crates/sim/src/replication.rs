@@ -19,7 +19,7 @@ use crate::warmup::Responses;
 mod agenda;
 mod clients;
 mod gates;
-mod journey;
+mod route;
 mod stations;
 
 use agenda::Clockwork;

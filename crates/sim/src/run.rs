@@ -6,12 +6,12 @@ use gate::Time;
 use measure::{Estimate, Parts};
 
 use crate::balance;
-use crate::looks::Looks;
 use crate::network::{CUSTOMERS_MAX, Network, NetworkError, NetworkFault};
+use crate::observation::{Batch, Part};
 use crate::outcome::{Found, Outcome, Stop, gather, intervals};
-use crate::part::{Batch, Part};
 use crate::program::{Op, Program};
 use crate::replication::Replication;
+use crate::sequential::Looks;
 use crate::warmup::{self, Warmup};
 
 /// Basis of the intervals.

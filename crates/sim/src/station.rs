@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use gate::{Slot, Time};
 
-use crate::crew::Crew;
 use crate::network::{Order, Speed, Station, StationKind, WhenFull};
+use crate::servers::Crew;
 
 /// A station during a run.
 #[derive(Debug)]

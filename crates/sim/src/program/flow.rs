@@ -3,7 +3,7 @@
 use gate::Queues;
 
 use super::check;
-use super::circuit::Circuit;
+use super::closed::Circuit;
 use crate::network::{Client, GateNode, Load, Network, NetworkError};
 
 /// Work that the open classes bring to each part, to find the impossible before the run does.
