@@ -99,9 +99,9 @@ impl Cache {
 
 /// A cache during a run.
 #[derive(Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct CacheState {
     recency: Recency,
-    asks: Asks,
+    references: ReferenceStream,
     chance: Chance,
     pub(crate) lookups: u64,
     pub(crate) hits: u64,
@@ -113,15 +113,15 @@ pub(crate) struct Shelf {
 /// least recently used: then all that it began with is forgotten but for e^-3, 5 %.
 const TURNOVERS: u64 = 3;
 
-impl Shelf {
-    pub(crate) fn new(cache: &Cache, chance: Chance) -> Shelf {
-        let (recency, asks) = (Recency::new(cache), Asks::new(cache));
-        Shelf { recency, asks, chance, lookups: 0, hits: 0, taken_in: 0 }
+impl CacheState {
+    pub(crate) fn new(cache: &Cache, chance: Chance) -> CacheState {
+        let (recency, references) = (Recency::new(cache), ReferenceStream::new(cache));
+        CacheState { recency, references, chance, lookups: 0, hits: 0, taken_in: 0 }
     }
 
     /// Looks for the next key; whether it was there.
     pub(crate) fn look_up(&mut self) -> bool {
-        let key = self.asks.next(&self.recency, &mut self.chance);
+        let key = self.references.next(&self.recency, &mut self.chance);
         let hit = self.recency.touch(key, &mut self.chance);
         self.lookups += 1;
         self.hits += u64::from(hit);
@@ -231,7 +231,7 @@ impl Recency {
 
 /// The rule for the next key, and its state.
 #[derive(Debug)]
-enum Asks {
+enum ReferenceStream {
     Uniform(u32),
     /// Running sums of the popularities, the last one 1.
     Popular(Vec<f64>),
@@ -254,24 +254,29 @@ enum Asks {
     },
 }
 
-impl Asks {
-    fn new(cache: &Cache) -> Asks {
+impl ReferenceStream {
+    fn new(cache: &Cache) -> ReferenceStream {
         let keys = cache.keys;
         match &cache.order {
-            Keys::Uniform => Asks::Uniform(keys),
+            Keys::Uniform => ReferenceStream::Uniform(keys),
             Keys::Zipf { exponent } => {
-                Asks::popular((1..=keys).map(|k| f64::from(k).powf(-exponent)))
+                ReferenceStream::popular((1..=keys).map(|k| f64::from(k).powf(-exponent)))
             }
-            Keys::Weighted(weights) => Asks::popular(weights.iter().copied()),
-            Keys::Scan => Asks::Scan { keys, next: 0 },
-            Keys::Shuffled => Asks::Shuffled { order: (0..keys).collect(), next: keys as usize },
-            Keys::CachedFirst => {
-                Asks::CachedFirst { asked: vec![0; keys as usize], round: 1, done: 0, next: 0 }
+            Keys::Weighted(weights) => ReferenceStream::popular(weights.iter().copied()),
+            Keys::Scan => ReferenceStream::Scan { keys, next: 0 },
+            Keys::Shuffled => {
+                ReferenceStream::Shuffled { order: (0..keys).collect(), next: keys as usize }
             }
+            Keys::CachedFirst => ReferenceStream::CachedFirst {
+                asked: vec![0; keys as usize],
+                round: 1,
+                done: 0,
+                next: 0,
+            },
         }
     }
 
-    fn popular(weights: impl Iterator<Item = f64>) -> Asks {
+    fn popular(weights: impl Iterator<Item = f64>) -> ReferenceStream {
         let mut sums: Vec<f64> = weights
             .scan(0.0, |sum, weight| {
                 *sum += weight;
@@ -280,22 +285,22 @@ impl Asks {
             .collect();
         let total = sums[sums.len() - 1];
         sums.iter_mut().for_each(|sum| *sum /= total);
-        Asks::Popular(sums)
+        ReferenceStream::Popular(sums)
     }
 
     fn next(&mut self, recency: &Recency, chance: &mut Chance) -> u32 {
         match self {
-            Asks::Uniform(keys) => chance.random_range(0..*keys),
-            Asks::Popular(sums) => {
+            ReferenceStream::Uniform(keys) => chance.random_range(0..*keys),
+            ReferenceStream::Popular(sums) => {
                 let draw = chance.random::<f64>();
                 sums.partition_point(|sum| *sum <= draw).min(sums.len() - 1) as u32
             }
-            Asks::Scan { keys, next } => {
+            ReferenceStream::Scan { keys, next } => {
                 let key = *next;
                 *next = (key + 1) % *keys;
                 key
             }
-            Asks::Shuffled { order, next } => {
+            ReferenceStream::Shuffled { order, next } => {
                 if *next == order.len() {
                     for at in (1..order.len()).rev() {
                         order.swap(at, chance.random_range(0..=at));
@@ -305,7 +310,7 @@ impl Asks {
                 *next += 1;
                 order[*next - 1]
             }
-            Asks::CachedFirst { asked, round, done, next } => {
+            ReferenceStream::CachedFirst { asked, round, done, next } => {
                 if *done == asked.len() {
                     (*round, *done, *next) = (*round + 1, 0, 0);
                 }

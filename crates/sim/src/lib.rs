@@ -55,7 +55,7 @@ pub use network::{
     StationKind, Step, TimeOut, WhenFull,
 };
 pub use outcome::{
-    CacheOutcome, ClassInterval, ClassOutcome, GateOutcome, Interval, Outcome, PartInterval,
+    CacheOutcome, ClassInterval, ClassOutcome, GateOutcome, Interval, NodeInterval, Outcome,
     SizeOutcome, SizeRange, StationOutcome, Stop,
 };
 pub use run::{Options, Plan, SimError, run};

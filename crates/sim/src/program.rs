@@ -15,7 +15,7 @@ mod check;
 mod closed;
 mod flow;
 
-use closed::Standing;
+use closed::LongRun;
 use flow::Flow;
 
 /// One operation of a compiled route.
@@ -87,17 +87,17 @@ pub(crate) struct Program {
     pub(crate) caches: Vec<Cache>,
     pub(crate) agenda: Option<Agenda>,
     /// True if some clients give up while they wait.
-    pub(crate) restless: bool,
+    pub(crate) impatient: bool,
     /// True if some station blocks those that find it full.
     pub(crate) blocks: bool,
     /// True if some jobs have what few have: a client that gives up, a fork, a server that they
     /// keep, a trace.
-    pub(crate) has_affairs: bool,
+    pub(crate) has_rare_states: bool,
     /// The time in which the slowest part forgets how it began \[s\].
     pub(crate) relaxation_s: f64,
     /// Places at which the clients of each closed class begin, with their numbers; with an agenda
     /// all of them think.
-    pub(crate) begins: Vec<Vec<(u32, u32)>>,
+    pub(crate) initial_places: Vec<Vec<(u32, u32)>>,
     /// The open class that stays longest and the mean time that it stays for its services alone \[s\].
     pub(crate) longest_stay: (usize, f64),
     /// The work that arrives at each station a second, where all of it is known.
@@ -122,15 +122,15 @@ impl Program {
             population: check::population(network)?,
             caches: network.caches.clone(),
             agenda: network.agenda.clone(),
-            restless: network
+            impatient: network
                 .classes
                 .iter()
                 .any(|class| class.client.patience.is_some() || class.client.time_out.is_some()),
             blocks: (network.stations.iter())
                 .any(|station| matches!(station.room, Some((_, WhenFull::Block)))),
-            has_affairs: false,
+            has_rare_states: false,
             relaxation_s: 0.0,
-            begins: Vec::new(),
+            initial_places: Vec::new(),
             longest_stay: (0, 0.0),
             offered: None,
         };
@@ -151,7 +151,7 @@ impl Program {
                 Load::Closed { .. } => 1.0,
                 Load::Varying(_) | Load::Trace(_) | Load::Within => 0.0,
             };
-            flow.circuit.next_class();
+            flow.closed.next_class();
             let mut compiler = Compiler {
                 network,
                 class,
@@ -170,14 +170,14 @@ impl Program {
         }
         flow.check(network)?;
         if network.agenda.is_none() {
-            let Standing { begins, relaxation_s } = flow.circuit.standing(network, &flow);
+            let LongRun { initial_places, relaxation_s } = flow.closed.long_run(network, &flow);
             program.relaxation_s = flow.relaxation_s(network).max(relaxation_s);
-            program.begins = begins;
+            program.initial_places = initial_places;
         }
         program.offered = flow.is_whole.then(|| flow.work.clone());
         let forks = program.ops.iter().any(|op| matches!(op, Op::Fork { .. }));
         let traces = program.classes.iter().any(|class| matches!(class.load, Load::Trace(_)));
-        program.has_affairs = program.restless || program.blocks || forks || traces;
+        program.has_rare_states = program.impatient || program.blocks || forks || traces;
         Ok(program)
     }
 }
@@ -393,7 +393,7 @@ impl Compiler<'_> {
         }
         self.flow.gate_fed[gate] = true;
         match self.thinned {
-            false if self.is_closed() => self.flow.circuit.add_hold(self.network, gate, rate),
+            false if self.is_closed() => self.flow.closed.add_hold(self.network, gate, rate),
             false => self.flow.add_hold(gate, rate),
             true => {}
         }
@@ -505,7 +505,7 @@ impl Compiler<'_> {
         match self.thinned {
             false if self.is_closed() => {
                 let at = (station, &*self.around);
-                self.flow.circuit.add(self.network, at, visit, least);
+                self.flow.closed.add(self.network, at, visit, least);
             }
             false => {
                 self.flow.add(station, &self.around, visit, least);

@@ -7,11 +7,11 @@ use measure::{Estimate, Parts};
 
 use crate::balance;
 use crate::network::{CUSTOMERS_MAX, Network, NetworkError, NetworkFault};
-use crate::observation::{Batch, Part};
-use crate::outcome::{Found, Outcome, Stop, gather, intervals};
+use crate::observation::{Batch, Observation};
+use crate::outcome::{Estimates, Outcome, Stop, gather, intervals};
 use crate::program::{Op, Program};
 use crate::replication::Replication;
-use crate::sequential::Looks;
+use crate::sequential::InterimAnalyses;
 use crate::warmup::{self, Warmup};
 
 /// Basis of the intervals.
@@ -163,7 +163,7 @@ impl From<NetworkError> for SimError {
     }
 }
 
-/// Requests of a replication after which the precision is looked at first.
+/// Requests of a replication up to the first interim analysis.
 const FIRST_ROUND: u64 = 2_000;
 /// Batches of one run at the least; merged in pairs when they are twice as many. Law's 20 to 40 and
 /// room for growth where neighbours are correlated.
@@ -191,19 +191,19 @@ const RELAXATIONS: (f64, f64) = (100.0, 200.0);
 pub fn run(network: &Network, options: &Options) -> Result<Outcome, SimError> {
     check(network, options)?;
     let program = Program::compile(network)?;
-    let mut course = Course::warm(&program, options)?;
-    course.count_from_here();
+    let mut experiment = Experiment::warm(&program, options)?;
+    experiment.count_from_here();
     loop {
-        course.next_round()?;
-        let found = course.found();
-        if let Some(stop) = course.ends(&found) {
-            return Ok(course.outcome(found, stop));
+        experiment.next_round()?;
+        let estimates = experiment.estimates();
+        if let Some(stop) = experiment.ends(&estimates) {
+            return Ok(experiment.outcome(estimates, stop));
         }
     }
 }
 
 /// The replications of one network on their way.
-pub(crate) struct Course<'p> {
+pub(crate) struct Experiment<'p> {
     program: &'p Program,
     options: &'p Options,
     pub(crate) replications: Vec<Replication<'p>>,
@@ -212,12 +212,15 @@ pub(crate) struct Course<'p> {
     done: u64,
     /// Counts of one run, in order; none of replications, which count on.
     batches: Vec<Batch>,
-    looks: Looks,
+    analyses: InterimAnalyses,
 }
 
-impl<'p> Course<'p> {
+impl<'p> Experiment<'p> {
     /// At the end of the warm-up.
-    pub(crate) fn warm(program: &'p Program, options: &'p Options) -> Result<Course<'p>, SimError> {
+    pub(crate) fn warm(
+        program: &'p Program,
+        options: &'p Options,
+    ) -> Result<Experiment<'p>, SimError> {
         let mut replications: Vec<Replication<'p>> = (0..u64::from(options.plan.runs()))
             .map(|index| Replication::new(program, options, index))
             .collect();
@@ -227,8 +230,8 @@ impl<'p> Course<'p> {
             None => warmup::run(&mut replications, options, program)?,
         };
         let batches = Vec::new();
-        let looks = Looks::default();
-        Ok(Course { program, options, replications, warmup, done: 0, batches, looks })
+        let analyses = InterimAnalyses::default();
+        Ok(Experiment { program, options, replications, warmup, done: 0, batches, analyses })
     }
 
     /// Makes the warm-up longer: networks that are compared leave out the same requests.
@@ -308,24 +311,24 @@ impl<'p> Course<'p> {
     }
 
     /// The end of the run with what was found; none if it goes on.
-    pub(crate) fn ends(&self, found: &Found) -> Option<Stop> {
+    pub(crate) fn ends(&self, estimates: &Estimates) -> Option<Stop> {
         match () {
             () if self.program.agenda.is_some() => Some(Stop::Agenda),
-            () if self.is_precise(found) => Some(Stop::Precise),
+            () if self.is_precise(estimates) => Some(Stop::Precise),
             () if self.is_spent() => Some(Stop::Budget),
             () => None,
         }
     }
 
     /// True if the intervals are narrow enough, and nothing piles up.
-    pub(crate) fn is_precise(&self, found: &Found) -> bool {
+    pub(crate) fn is_precise(&self, estimates: &Estimates) -> bool {
         let settled = !self.replications.iter().any(|run| run.piles_up(self.done));
-        let settled = settled && found.unsettled.is_none();
-        let is_long = found.counted_s >= self.counted_least_s();
+        let settled = settled && estimates.unsettled.is_none();
+        let is_long = estimates.counted_s >= self.counted_least_s();
         settled
             && is_long
-            && !found.correlated
-            && precise(self.program, found, self.options.precision)
+            && !estimates.correlated
+            && precise(self.program, estimates, self.options.precision)
     }
 
     /// The virtual time that must be counted in all at the least \[s\].
@@ -337,49 +340,58 @@ impl<'p> Course<'p> {
         relaxations * self.program.relaxation_s
     }
 
-    pub(crate) fn found(&mut self) -> Found {
-        let (mut found, unsettled) = self.seen();
+    pub(crate) fn estimates(&mut self) -> Estimates {
+        let (mut estimates, unsettled) = self.estimates_now();
         if self.program.agenda.is_none() {
-            self.looks.widen(self.done, &mut found);
+            self.analyses.widen(self.done, &mut estimates);
         }
         match unsettled {
-            Some(why) => found.unknown(why),
-            None => found,
+            Some(why) => estimates.unknown(why),
+            None => estimates,
         }
     }
 
-    /// Estimates at this look, and the reason if there is no steady state.
-    fn seen(&mut self) -> (Found, Option<String>) {
+    /// Estimates of this interim analysis, and the reason if there is no steady state.
+    fn estimates_now(&mut self) -> (Estimates, Option<String>) {
         match self.options.plan {
             Plan::Replications(_) => {
                 let spans: Vec<f64> =
-                    self.replications.iter_mut().map(Replication::settle).collect();
-                let parts = self.replications.iter().zip(spans);
-                let parts: Vec<Part<'_>> = parts.map(|(run, span)| Part::of(run, span)).collect();
-                self.gathered(&parts, Parts::Independent)
+                    self.replications.iter_mut().map(Replication::accumulate).collect();
+                let observations = self.replications.iter().zip(spans);
+                let observations: Vec<Observation<'_>> =
+                    observations.map(|(run, span)| Observation::of(run, span)).collect();
+                self.gathered(&observations, Parts::Independent)
             }
             Plan::OneRun => {
-                let parts: Vec<Part<'_>> = self.batches.iter().map(Batch::part).collect();
-                self.gathered(&parts, Parts::Neighbours)
+                let observations: Vec<Observation<'_>> =
+                    self.batches.iter().map(Batch::observation).collect();
+                self.gathered(&observations, Parts::Neighbours)
             }
         }
     }
 
-    fn gathered(&self, parts: &[Part<'_>], relation: Parts) -> (Found, Option<String>) {
-        let found = gather(self.program, parts, relation, self.options.confidence);
+    fn gathered(
+        &self,
+        observations: &[Observation<'_>],
+        relation: Parts,
+    ) -> (Estimates, Option<String>) {
+        let estimates = gather(self.program, observations, relation, self.options.confidence);
         // By an agenda no steady state is claimed.
         let unsettled = match self.program.agenda {
             Some(_) => None,
-            None => {
-                self.warmup.short.clone().or_else(|| balance::broken(self.program, parts, relation))
-            }
+            None => self
+                .warmup
+                .short
+                .clone()
+                .or_else(|| balance::imbalance(self.program, observations, relation)),
         };
-        (found, unsettled)
+        (estimates, unsettled)
     }
 
     /// The whole outcome of what was found so far. The recording is there at the end only.
-    pub(crate) fn outcome(&mut self, found: Found, stop: Stop) -> Outcome {
-        let Found { classes, gates, stations, caches, counted_s, correlated, unsettled } = found;
+    pub(crate) fn outcome(&mut self, estimates: Estimates, stop: Stop) -> Outcome {
+        let Estimates { classes, gates, stations, caches, counted_s, correlated, unsettled } =
+            estimates;
         let intervals = match &self.program.agenda {
             Some(agenda) => {
                 intervals(self.program, agenda, &self.replications, self.options.confidence)
@@ -413,7 +425,7 @@ fn each_max(options: &Options) -> u64 {
     (options.completions_max / u64::from(plan.runs())).max(plan.share(FIRST_ROUND))
 }
 
-/// Number of looks at the precision before the budget is used up, at the most.
+/// Number of interim analyses before the budget is used up, at the most.
 pub(crate) fn rounds_max(options: &Options) -> u32 {
     let rounds = each_max(options).div_ceil(options.plan.share(FIRST_ROUND));
     u64::BITS - (rounds - 1).leading_zeros() + 1
@@ -440,13 +452,13 @@ pub(crate) fn check(network: &Network, options: &Options) -> Result<(), SimError
     must(gate, "record", "the gate to be recorded does not exist")
 }
 
-fn precise(program: &Program, found: &Found, precision: f64) -> bool {
+fn precise(program: &Program, estimates: &Estimates, precision: f64) -> bool {
     let target = precision / (1.0 + precision);
     let narrow = |response: &Estimate| response.half_width <= target * response.mean.abs();
     // Where jobs change their class, it may be that none ends as the class that it began as.
     let changes = program.ops.iter().any(|op| matches!(op, Op::Become { .. }));
-    found.classes.iter().all(|class| class.response.as_ref().map_or(changes, narrow))
-        && found.classes.iter().any(|class| class.response.is_some())
+    estimates.classes.iter().all(|class| class.response.as_ref().map_or(changes, narrow))
+        && estimates.classes.iter().any(|class| class.response.is_some())
 }
 
 /// Does the same with every replication, on as many threads as there may be. The order in which they

@@ -6,17 +6,17 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use gate::{Slot, Time};
 
 use crate::network::{Order, Speed, Station, StationKind, WhenFull};
-use crate::servers::Crew;
+use crate::servers::Servers;
 
 /// A station during a run.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct StationState {
     pub(crate) jobs: u32,
     pub(crate) served: u64,
     /// Integrals over time since the last reset \[job ns\] and \[processor ns\].
     pub(crate) jobs_area: f64,
     pub(crate) busy_area: f64,
-    touched: Time,
+    accumulated: Time,
     /// Number of servers that can be busy at once.
     capacity: u32,
     pub(crate) service: Service,
@@ -37,26 +37,28 @@ pub(crate) enum Service {
     /// First in first out: the jobs that wait, with the service needed \[ns\].
     Queue {
         servers: u32,
-        line: VecDeque<(u32, u64)>,
+        waiting: VecDeque<(u32, u64)>,
     },
     Delay,
     Sharing(Sharing),
     FairShare(FairShare),
-    Crew(Crew),
+    Servers(Servers),
 }
 
-impl Desk {
+impl StationState {
     /// A station; `changes` tells whether its speed will change on the way.
-    pub(crate) fn new(station: &Station, changes: Changes) -> Desk {
+    pub(crate) fn new(station: &Station, changes: Changes) -> StationState {
         let kind = station.kind;
         let capacity = kind.capacity().unwrap_or(u32::MAX);
         let service = match kind {
             StationKind::Queue { servers } => match &station.speed {
-                Speed::Servers(speeds) => Service::Crew(Crew::new(station.order, speeds.clone())),
-                _ if station.order != Order::Fifo || changes == Changes::Speed => {
-                    Service::Crew(Crew::new(station.order, vec![1.0; servers as usize]))
+                Speed::Servers(speeds) => {
+                    Service::Servers(Servers::new(station.order, speeds.clone()))
                 }
-                _ => Service::Queue { servers, line: VecDeque::new() },
+                _ if station.order != Order::Fifo || changes == Changes::Speed => {
+                    Service::Servers(Servers::new(station.order, vec![1.0; servers as usize]))
+                }
+                _ => Service::Queue { servers, waiting: VecDeque::new() },
             },
             StationKind::Delay => Service::Delay,
             StationKind::Sharing { processors } => {
@@ -71,12 +73,12 @@ impl Desk {
                 Service::FairShare(FairShare::new(quantum, (tick_s * 1e9) as u64))
             }
         };
-        Desk {
+        StationState {
             jobs: 0,
             served: 0,
             jobs_area: 0.0,
             busy_area: 0.0,
-            touched: Time::ZERO,
+            accumulated: Time::ZERO,
             capacity,
             service,
             room: station.room.map_or(u32::MAX, |(room, _)| room),
@@ -90,11 +92,11 @@ impl Desk {
 
     /// Changes a server's speed; returns when to look again, if that changed.
     pub(crate) fn set_speed(&mut self, now: Time, server: usize, speed: f64) -> Option<Time> {
-        self.touch(now);
+        self.accumulate(now);
         match &mut self.service {
-            Service::Crew(crew) => {
-                let next = crew.set_speed(now, server, speed);
-                self.capacity = crew.up();
+            Service::Servers(servers) => {
+                let next = servers.set_speed(now, server, speed);
+                self.capacity = servers.up();
                 next
             }
             Service::Sharing(sharing) => sharing.set_speed(now, speed),
@@ -106,15 +108,15 @@ impl Desk {
 
     /// Brings the integrals up to `now`; before every change of `jobs`.
     #[inline]
-    pub(crate) fn touch(&mut self, now: Time) {
-        let span = span_ns(self.touched, now);
-        self.touched = now;
+    pub(crate) fn accumulate(&mut self, now: Time) {
+        let span = span_ns(self.accumulated, now);
+        self.accumulated = now;
         self.jobs_area += f64::from(self.jobs) * span;
         self.busy_area += f64::from(self.jobs.min(self.capacity)) * span;
     }
 
     pub(crate) fn reset(&mut self, now: Time) {
-        self.touch(now);
+        self.accumulate(now);
         self.jobs_area = 0.0;
         self.busy_area = 0.0;
         self.served = 0;

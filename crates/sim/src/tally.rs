@@ -157,7 +157,7 @@ pub(crate) struct GateTally {
     pub(crate) busy: u32,
     pub(crate) waiting_area: f64,
     pub(crate) busy_area: f64,
-    touched: Time,
+    accumulated: Time,
     pub(crate) started: u64,
     pub(crate) refused_full: u64,
     pub(crate) refused_deadline: u64,
@@ -180,7 +180,7 @@ impl GateTally {
             busy: 0,
             waiting_area: 0.0,
             busy_area: 0.0,
-            touched: Time::ZERO,
+            accumulated: Time::ZERO,
             started: 0,
             refused_full: 0,
             refused_deadline: 0,
@@ -196,9 +196,9 @@ impl GateTally {
 
     /// Brings the integrals up to `now`; before every change of `waiting` or `busy`.
     #[inline]
-    pub(crate) fn touch(&mut self, now: Time) {
-        let span = span_ns(self.touched, now);
-        self.touched = now;
+    pub(crate) fn accumulate(&mut self, now: Time) {
+        let span = span_ns(self.accumulated, now);
+        self.accumulated = now;
         self.waiting_area += f64::from(self.waiting) * span;
         self.busy_area += f64::from(self.busy) * span;
     }
@@ -237,13 +237,13 @@ impl GateTally {
     }
 
     pub(crate) fn reset(&mut self, now: Time) {
-        self.touch(now);
+        self.accumulate(now);
         let (waiting, busy) = (self.waiting, self.busy);
         let mut wait = std::mem::take(&mut self.wait);
         wait.clear();
         let waiting_before = waiting;
         let kept =
-            GateTally { waiting, waiting_before, busy, touched: now, wait, ..GateTally::new() };
+            GateTally { waiting, waiting_before, busy, accumulated: now, wait, ..GateTally::new() };
         *self = kept;
     }
 }

@@ -101,7 +101,7 @@ fn missing(
         ));
     }
     let filling = program.caches.iter().enumerate().find_map(|(at, cache)| {
-        let fills = runs.iter().filter_map(|run| run.shelves[at].fills()).min()?;
+        let fills = runs.iter().filter_map(|run| run.caches[at].fills()).min()?;
         Some((&cache.name, fills))
     });
     if let Some((name, (taken_in, least))) = filling {
