@@ -158,6 +158,7 @@ fn counts(q: &[f64]) -> Vec<f64> {
     let mut f = vec![1.0];
     for q in q {
         f.push(0.0);
+        // Downwards, so that the number below is still without this key.
         for n in (0..f.len()).rev() {
             let below = if n > 0 { f[n - 1] } else { 0.0 };
             f[n] = f[n] * (1.0 - q) + below * q;
@@ -209,6 +210,7 @@ fn lru(p: &[f64], c: usize) -> Vec<f64> {
     while fewer(high, c + 1) > LEFT {
         high *= 2.0;
     }
+    // Of lookups that come again before `low` all hit.
     let mut hits: Vec<f64> = asked(low);
     let step = (high / low).ln() / STEPS as f64;
     for at in 0..=STEPS {
@@ -221,6 +223,7 @@ fn lru(p: &[f64], c: usize) -> Vec<f64> {
             _ => 2.0,
         };
         for ((hit, rate), q) in hits.iter_mut().zip(p).zip(&q) {
+            // Over the logarithm of t, of which the steps are equal: dt is t d(ln t).
             let density = rate * t * (-rate * t).exp();
             if density > LEFT * 1e-3 {
                 let there: f64 = without(&f, *q, c - 1).iter().sum();

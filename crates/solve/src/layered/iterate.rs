@@ -112,6 +112,8 @@ impl Layers<'_> {
     /// Holds from waits, and rates from holds.
     fn update(&mut self) {
         let flat = self.flat;
+        // Callees first: a hold has those of its calls in it. Rates come from the callers, so below
+        // these are first.
         for (index, node) in flat.nodes.iter().enumerate().rev() {
             for (phase, body) in node.bodies.iter().enumerate() {
                 self.hold[index][phase] = self.time(node.chain, body);
@@ -327,6 +329,7 @@ impl Layers<'_> {
                 let cycle = customers.pause + times.residence[index].iter().sum::<f64>();
                 let step = times.wait[index][at] - self.wait[chain][k];
                 let moved = (part * step).abs() / cycle;
+                // `max` drops what is not a number, and would take it for agreement.
                 change = if moved.is_finite() { change.max(moved) } else { f64::INFINITY };
                 self.wait[chain][k] += relax * step;
             }
@@ -380,6 +383,7 @@ impl Layers<'_> {
         let residence = |busy: usize| between(&numbers, busy, |at| residences[at]);
         let chain = network.chains[index];
         self.given[chain][layer] = (1..=threads as usize).map(residence).collect();
+        // In equal parts: only their sum is asked for, as part of the cycle.
         times.residence[index] = vec![mean_over(weights, residence) / stations as f64; stations];
         Ok(())
     }

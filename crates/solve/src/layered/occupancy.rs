@@ -52,6 +52,7 @@ impl Repairman<'_> {
 
     pub(super) fn occupancy(&self) -> Occupancy {
         let peak = self.peak();
+        // In multiples of the most likely one, so that they fall on both sides and none overflows.
         let mut below = Vec::new();
         let mut weight = 1.0;
         for jobs in (0..peak).rev() {
@@ -169,10 +170,12 @@ impl Repairman<'_> {
         let factor = |i: f64| {
             let exponent = i * service / pause;
             let exponent = if scv < 1e-6 { exponent } else { (1.0 + exponent * scv).ln() / scv };
+            // Far beyond 30 the power would overflow, and from there on the 1 no longer counts.
             if exponent > 30.0 { exponent } else { exponent.exp_m1().ln() }
         };
         // Logarithms and exponentials.
         self.steps.set(self.steps.get() + 5.0 * customers);
+        // Both begin with the term of k = 0, which is 1.
         let mut log_term = 0.0_f64;
         let mut log_sum = 0.0_f64;
         for k in 1..customers as u64 {

@@ -129,6 +129,7 @@ pub(super) fn aql(model: &Model) -> Result<Flows, SolveError> {
         let mut extra = Vec::with_capacity(c * k);
         let alpha = estimate(all, &mut extra, &gamma);
         core.iterate(&whole, Estimate { alpha, beta: 0.0, extra: Some(&extra) }, &mut state)?;
+        // Without the only customer there is nobody left whose share could be told.
         if pass + 1 == PASSES || all < 2.0 {
             break;
         }
