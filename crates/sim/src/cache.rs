@@ -211,6 +211,7 @@ impl Recency {
             newest => self.newer[newest as usize] = key,
         }
         self.newest = key;
+        debug_assert!(self.len <= self.capacity, "{} of {} keys", self.len, self.capacity);
         hit
     }
 
@@ -293,6 +294,7 @@ impl ReferenceStream {
             ReferenceStream::Uniform(keys) => chance.random_range(0..*keys),
             ReferenceStream::Popular(sums) => {
                 let draw = chance.random::<f64>();
+                // Not `<`: a key of weight 0 is never asked for, not even by a draw of 0.
                 sums.partition_point(|sum| *sum <= draw).min(sums.len() - 1) as u32
             }
             ReferenceStream::Scan { keys, next } => {

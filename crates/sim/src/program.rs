@@ -455,6 +455,7 @@ impl Compiler<'_> {
             ends.push(self.ops.len());
             self.ops.push(Op::Jump(0));
         }
+        // Chances that are meant to add up to 1 may end a little below: no draw may fall beyond them.
         if (sum - 1.0).abs() < 1e-9
             && let Some(last) = targets.last_mut()
         {

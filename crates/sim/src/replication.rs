@@ -325,6 +325,7 @@ impl<'a> Replication<'a> {
         if self.overflows {
             return Err(SimError::Unbounded { at: self.now, place: self.fullest() });
         }
+        // Before the calendar: who can go on does so at this moment, and the next entry may be later.
         if let Some(customer) = self.ready.pop_front() {
             self.advance(customer);
             return Ok(true);
@@ -337,6 +338,8 @@ impl<'a> Replication<'a> {
             self.steps_now = 0;
             self.now = at;
             self.initial_place.clear();
+        } else {
+            assert!(at == self.now, "time runs backwards: {at} after {}", self.now);
         }
         match entry {
             Entry::Customer(customer) => self.customer_due(customer),
@@ -373,7 +376,17 @@ impl<'a> Replication<'a> {
         let now = self.now;
         self.stations.iter_mut().for_each(|state| state.accumulate(now));
         self.gates.iter_mut().for_each(|state| state.tally.accumulate(now));
+        self.assert_conserved();
         now.since(self.since).as_secs_f64()
+    }
+
+    /// Nobody is at two places, and nobody at a place is gone: at all stations and before all gates
+    /// there are no more jobs than in the network.
+    fn assert_conserved(&self) {
+        let served: u64 = self.stations.iter().map(|state| u64::from(state.jobs)).sum();
+        let waiting: u64 = self.gates.iter().map(|state| u64::from(state.tally.waiting)).sum();
+        let inside = self.in_flight() as u64;
+        assert!(served + waiting <= inside, "{served} served and {waiting} waiting of {inside}");
     }
 
     pub(crate) fn stations(&self) -> &[StationState] {
@@ -435,6 +448,7 @@ impl<'a> Replication<'a> {
                 at
             }
             None => {
+                // Only noted: the next step ends the run, from where an error can be returned.
                 self.overflows |= self.customers.len() >= self.customers_max;
                 self.customers.push(customer);
                 self.rare_states.push(RareState::NONE);
@@ -449,6 +463,7 @@ impl<'a> Replication<'a> {
         if self.program.has_rare_states {
             self.rare_states[customer as usize] = RareState::NONE;
         }
+        debug_assert!(self.customers[customer as usize].held.is_empty(), "it leaves with a slot");
         self.detached -= usize::from(self.customers[customer as usize].role == Role::Detached);
         self.free.push(customer);
     }

@@ -275,6 +275,8 @@ impl<'p> Experiment<'p> {
             }
             done => done.min(self.each_max() - done),
         };
+        // Growth is looked for in the later half of what is counted. A last round that the budget cuts
+        // shorter than that keeps the mark of the round before.
         if 2 * round >= self.done {
             self.replications.iter_mut().for_each(Replication::mark);
         }
@@ -296,12 +298,15 @@ impl<'p> Experiment<'p> {
         };
         let run = &mut self.replications[0];
         for at in 0..batches {
+            // The differences add up to `requests`, whatever the division leaves over.
             run.run(requests * (at + 1) / batches - requests * at / batches)?;
             self.batches.push(Batch::take(run));
         }
         if self.batches.len() as u64 >= 2 * BATCHES {
             self.batches = Batch::merge_pairs(std::mem::take(&mut self.batches));
         }
+        let batches = self.batches.len() as u64;
+        assert!((BATCHES..2 * BATCHES).contains(&batches), "{batches} batches after a round");
         Ok(())
     }
 

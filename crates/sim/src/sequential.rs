@@ -36,6 +36,7 @@ impl InterimAnalyses {
     /// A second analysis of the same counts changes nothing.
     pub(crate) fn widen(&mut self, done: u64, estimates: &mut Estimates) {
         if done != self.now.done {
+            // As they were found, not as they were widened: each analysis foretells for the next alone.
             let mut half_widths = BTreeMap::new();
             estimates.each(|id, estimate| {
                 half_widths.insert(id, estimate.half_width);

@@ -46,6 +46,8 @@ type Rank = (Reverse<u8>, u64, u64);
 
 impl Job {
     fn rank(&self, order: Order) -> Rank {
+        // Of numbers that are not negative the bits have the order of the numbers.
+        debug_assert!(self.left >= 0.0, "{self:?}");
         let left = if order == Order::ShortestRemaining { self.left.to_bits() } else { 0 };
         (Reverse(self.priority), left, self.entered)
     }
@@ -171,6 +173,7 @@ impl Servers {
 
     fn schedule(&mut self, now: Time) -> Option<Time> {
         let due = self.servers.iter().filter_map(Server::due).min().map(|due| due.max(now));
+        // The calendar forgets nothing: an entry for a moment that is still due is there already.
         let changed = due != self.due;
         self.due = due;
         due.filter(|_| changed)

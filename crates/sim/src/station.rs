@@ -132,6 +132,7 @@ impl StationState {
 /// The time from one moment to a later one \[ns\]; it fits an i64, because the clock ends before.
 #[inline]
 pub(crate) fn span_ns(from: Time, to: Time) -> f64 {
+    debug_assert!(to >= from, "time runs backwards: {to} after {from}");
     (to.as_nanos() - from.as_nanos()) as i64 as f64
 }
 
@@ -219,6 +220,7 @@ impl Sharing {
     #[inline]
     pub(crate) fn enter(&mut self, now: Time, customer: u32, need: u64) -> Option<Time> {
         self.advance(now);
+        // Anew each time: a sum that grew over the whole run would lose the digits of short services.
         if self.jobs.is_empty() {
             self.attained = 0.0;
         }
@@ -332,6 +334,7 @@ impl FairShare {
         self.raise_floor(now);
         let mut runner = self.running.take()?;
         let span = now.as_nanos() - self.since.as_nanos();
+        debug_assert!(span <= runner.left, "a slice of {span} ns for {} ns", runner.left);
         runner.ran += span;
         runner.left -= span;
         if runner.left > 0 {

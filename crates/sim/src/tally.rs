@@ -239,6 +239,7 @@ impl GateTally {
     pub(crate) fn reset(&mut self, now: Time) {
         self.accumulate(now);
         let (waiting, busy) = (self.waiting, self.busy);
+        // The histogram keeps its memory: a run in batches is reset at each of them.
         let mut wait = std::mem::take(&mut self.wait);
         wait.clear();
         let waiting_before = waiting;

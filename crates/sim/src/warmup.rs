@@ -71,7 +71,7 @@ fn inside_and_left(run: &Replication<'_>, classes: &[usize]) -> (u64, u64) {
     let tallies = || classes.iter().map(|&at| &run.classes[at]);
     let left = tallies().map(|class| class.completed + class.failed()).sum();
     let come: u64 = tallies().map(|class| class.offered).sum();
-    debug_assert!(come >= left, "{left} have gone of {come}");
+    assert!(come >= left, "{left} have gone of {come}");
     (come - left, left)
 }
 

@@ -120,6 +120,7 @@ impl ClosedDemands {
         // How many slots a controller will find is not known.
         let gates =
             gates.map(|(at, gate)| gate.control.is_none().then(|| slots(gate) - flow.held[at]));
+        // Open load may leave nothing at a station with a bound, which is not refused for that.
         let places: Vec<Place> = stations
             .chain(gates)
             .map(|left| Place { left: left.map(|left| left.max(1e-9)), jobs: 0.0 })
@@ -193,6 +194,7 @@ impl MeanValues<'_> {
             let mut initial_places: Vec<(u32, u32)> =
                 jobs.map(|(&place, &jobs)| (place as u32, jobs as u32)).collect();
             let placed: u32 = initial_places.iter().map(|(_, jobs)| jobs).sum();
+            debug_assert!(f64::from(placed) <= self.population[class] + 1e-6, "{placed} clients");
             // Who does not think is somewhere.
             if self.think[class] == 0.0
                 && let Some((_, most)) = initial_places.iter_mut().max_by_key(|(_, jobs)| *jobs)

@@ -109,6 +109,7 @@ impl Replication<'_> {
 
     /// A border between intervals.
     pub(super) fn end_interval(&mut self) -> Result<(), SimError> {
+        // Taken out before the check, which compares with what is still in the calendar.
         self.agenda.entered -= 1;
         self.check_alive()?;
         let now = self.snapshot();

@@ -57,6 +57,7 @@ impl Replication<'_> {
         self.expect_arrival(class);
         let customer = self.create(class, Role::Request);
         self.begin_request(customer);
+        // In time: the attempt is only in line, and asks for size and demand when its turn comes.
         if let Load::Trace(trace) = &self.program.classes[class as usize].load
             && let Some((_, job)) = trace.job(traced)
         {
@@ -220,6 +221,7 @@ impl Replication<'_> {
                     Failure::Lost => tally.lost += 1,
                     Failure::Reneged => tally.reneged += 1,
                 }
+                // The attempt has failed once; its time-out, still to come, would count it again.
                 self.rare_states[customer as usize].times_out = Time::MAX;
                 self.retry(customer);
             }

@@ -1,6 +1,6 @@
 //! At the gates: who knocks, who is let in, and who gives a slot back.
 
-use gate::{Action, Event, Job, JobId, Reason, Time};
+use gate::{Action, Event, Gate, Job, JobId, Reason, Slot, Time};
 
 use super::{GateState, Held, Replication};
 use crate::calendar::{Calendar, Entry};
@@ -117,6 +117,7 @@ impl Replication<'_> {
             let customer = match *action {
                 Action::Start { job, slot } => {
                     let customer = customer_of(job);
+                    debug_assert!(has_slot(&state.gate, slot), "{slot:?} is one too many");
                     let going = &mut self.customers[customer as usize];
                     state.tally.busy += 1;
                     state.tally.start(now.as_nanos() - going.gate_arrival.as_nanos());
@@ -138,7 +139,10 @@ impl Replication<'_> {
                 self.rare_states[customer as usize].waits = None;
             }
         }
-        // Who is refused gives other gates something to say.
+        debug_assert_eq!(u64::from(state.tally.waiting), state.gate.waiting(), "at gate {gate}");
+        debug_assert_eq!(state.tally.busy, state.gate.busy(), "at gate {gate}");
+        // Who is refused gives back slots of other gates, which answer into the same list: only now
+        // that it has been read to its end.
         self.actions.clear();
         for customer in refused {
             self.fail(customer, Failure::Refused);
@@ -153,6 +157,7 @@ impl Replication<'_> {
     fn control(&mut self, gate: u32, event: &Event) {
         let state = &mut self.gates[gate as usize];
         let Some(controller) = &mut state.controller else { return };
+        // Its own answer comes back through here, and would be answered again.
         if matches!(event, Event::Resize { .. }) {
             return;
         }
@@ -172,6 +177,12 @@ impl GateState {
             calendar.enter(wakeup, Entry::Gate(gate));
         }
     }
+}
+
+/// True if the server that has just given this slot holds no more than it has.
+fn has_slot(gate: &Gate, slot: Slot) -> bool {
+    let server = &gate.servers()[slot.server as usize];
+    server.busy <= server.slots
 }
 
 /// The customer whose job this is at a gate.

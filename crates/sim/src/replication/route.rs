@@ -36,6 +36,7 @@ impl Replication<'_> {
                     return self.visit(customer, station, demand, speed);
                 }
                 Op::Acquire { gate } => {
+                    // A gate is never passed by: who begins behind it needs a slot of it there.
                     if !self.initial_place.is_empty() {
                         self.passes(customer, program.stations.len() as u32 + *gate);
                     }
@@ -147,6 +148,7 @@ impl Replication<'_> {
         if waiting.fork != fork {
             return;
         }
+        debug_assert!(waiting.need <= waiting.out, "{} of {} must join", waiting.need, waiting.out);
         waiting.out -= 1;
         waiting.need -= 1;
         if waiting.need == 0 {

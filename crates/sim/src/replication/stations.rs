@@ -23,6 +23,8 @@ impl Replication<'_> {
             Demand::OfDocument(by_document) => by_document[going.group as usize],
             Demand::OfTrace => self.rare_states[customer as usize].demand,
         };
+        // Drawn though there may be no room: a blocked job takes its demand along, and a lost one does
+        // not change what those after it draw.
         going.need = nanos(if speed == 1.0 { seconds } else { seconds / speed });
         let state = &mut self.stations[station as usize];
         if state.jobs >= state.room {
@@ -30,6 +32,7 @@ impl Replication<'_> {
         }
         let priority = self.program.classes[going.class as usize].priority;
         enter(self.now, (customer, going), (station, state), priority, &mut self.calendar);
+        // Blocking after service: the server that it comes from is free once it has a place here.
         if self.program.blocks {
             self.release_kept(customer);
         }
@@ -76,6 +79,7 @@ impl Replication<'_> {
                 let completed = sharing.complete(now);
                 (completed, if completed.is_some() { sharing.next(now) } else { None })
             }
+            // A slice may end without a completion, and the next one begins all the same.
             Service::FairShare(share) => (share.complete(now), share.next(now)),
             Service::Servers(servers) => {
                 let completed = servers.complete(now);
@@ -110,6 +114,7 @@ impl Replication<'_> {
     /// the server that it has kept is free in turn.
     fn depart_and_unblock(&mut self, station: u32) {
         let now = self.now;
+        // A list, not a recursion: who comes in may free a server for the next one, and so on.
         let mut vacated = std::mem::take(&mut self.vacated);
         vacated.push(station);
         while let Some(station) = vacated.pop() {
@@ -141,6 +146,7 @@ fn enter(
     going.station = station;
     state.accumulate(now);
     state.jobs += 1;
+    debug_assert!(state.jobs <= state.room, "station {station} has no room");
     let look_again = match &mut state.service {
         Service::Queue { servers, waiting } if state.jobs > *servers => {
             return waiting.push_back((customer, need));
@@ -163,12 +169,15 @@ fn enter(
 /// One job fewer is at a station; in a queue the next one begins.
 #[inline(always)]
 fn depart(now: Time, state: &mut StationState, calendar: &mut Calendar) {
+    debug_assert!(state.jobs > 0, "somebody leaves an empty station");
     state.accumulate(now);
     state.jobs -= 1;
     state.served += 1;
-    if let Service::Queue { waiting, .. } = &mut state.service
-        && let Some((next, need)) = waiting.pop_front()
-    {
-        calendar.enter_after(now, need, Entry::Customer(next));
+    if let Service::Queue { servers, waiting } = &mut state.service {
+        if let Some((next, need)) = waiting.pop_front() {
+            calendar.enter_after(now, need, Entry::Customer(next));
+        }
+        let most = state.jobs.saturating_sub(*servers) as usize;
+        debug_assert_eq!(waiting.len(), most, "a job waits beside a free server");
     }
 }
