@@ -136,12 +136,12 @@ fn assess_beside(
 ) -> Result<Assessment, QuestionError> {
     let network = scenario.network()?;
     let judged = |comparison: &Comparison| {
-        let claims = ends * comparison.looks();
+        let claims = ends * comparison.interim_analyses();
         slo.map(|slo| slo.judge(scenario, comparison, 0, claims)).unwrap_or_default()
     };
     let kept = |comparison: &Comparison| match slo {
         Some(_) => all_kept(&judged(comparison)),
-        None => has_room(&network, comparison, ends * comparison.looks()),
+        None => has_room(&network, comparison, ends * comparison.interim_analyses()),
     };
     let found = compare_until(std::slice::from_ref(&network), options, |comparison| {
         decided(kept(comparison), slo, &judged(comparison))

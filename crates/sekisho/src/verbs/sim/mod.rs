@@ -546,13 +546,13 @@ fn interval_json(interval: &sim::Interval) -> Value {
             "response_s": class.response,
         })
     };
-    let part = |part: &sim::PartInterval| json!({ "jobs": part.jobs, "busy": part.busy });
+    let node = |node: &sim::NodeInterval| json!({ "jobs": node.jobs, "busy": node.busy });
     json!({
         "from_s": interval.from_s,
         "to_s": interval.to_s,
         "classes": interval.classes.iter().map(class).collect::<Vec<_>>(),
-        "gates": interval.gates.iter().map(part).collect::<Vec<_>>(),
-        "stations": interval.stations.iter().map(part).collect::<Vec<_>>(),
+        "gates": interval.gates.iter().map(node).collect::<Vec<_>>(),
+        "stations": interval.stations.iter().map(node).collect::<Vec<_>>(),
     })
 }
 
