@@ -6,12 +6,12 @@ use gate::{GateSpec, KeyOf, Time};
 use live::{Auto, Driver, placed};
 
 use super::classes::JobClass;
-use super::classification_cache::ClassificationCache;
 use super::config::{Address, Config, Database, Mode, Reuse};
 use super::janitor::Janitor;
 use super::session_state::Known;
 use super::slab::Key;
 use super::stats::{Counters, PoolStats, ServerStats};
+use pgsession::classification_cache::ClassificationCache;
 use pgsession::relay::Ahead;
 use pgsession::statements::{Bounds, StatementCache};
 use pgwire::auth::{Credential, Keys};
