@@ -11,9 +11,10 @@ use super::connection::Connection;
 use super::deadlines::Deadline;
 use super::negotiation::Negotiating;
 use super::pool::PoolIndex;
-use super::session_state::{Pinned, Session};
+use super::session_state::Pinned;
 use super::slab::Key;
 use pgsession::relay::Relay;
+use pgsession::session::Session;
 use pgsession::sql::{EffectKind, Settings};
 use pgwire::auth::Login;
 use pgwire::frame::{Backend, Frames, Limits};
@@ -168,7 +169,7 @@ impl Server {
             id: 0,
             process: 0,
             secret: Box::default(),
-            session: Session::new(),
+            session: Session::begun(&[]),
             pinned: None,
             deadline: Deadline::default(),
             since: now,

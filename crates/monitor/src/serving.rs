@@ -9,13 +9,13 @@ use super::client;
 use super::config::Mode;
 use super::connection::{Connection, Filled};
 use super::server::State;
-use super::session_state::Following;
 use super::slab::{Key, Socket};
 use super::state::{Loop, Phase};
 use pgsession::pipeline::{Abandoned, Kept, Turn};
 use pgsession::relay::{
     ClientFault, ClientStatements, Copied, News, Out as _, ServerFault, Stop, Taken,
 };
+use pgsession::session::Following;
 use pgwire::SqlState;
 use pgwire::message::{Severity, Status, write};
 
