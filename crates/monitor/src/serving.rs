@@ -570,6 +570,8 @@ impl Loop {
     /// A clean server becomes idle, and its slot is given back, unless a cancel request is on its way
     /// or it has lived long enough.
     pub(super) fn give_back(&mut self, key: Key) {
+        // A client that is refused its settings goes without leaving.
+        self.unpin(key);
         let server = self.servers.get_mut(key).expect("its caller has it");
         assert!(server.client.is_none(), "somebody has it");
         (server.query_since, server.xact_since) = (None, None);

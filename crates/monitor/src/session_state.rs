@@ -86,6 +86,8 @@ impl Loop {
         if let Some(pinned) = server.pinned.take() {
             // How long it was kept says nothing of what it had to do.
             server.work = Work::Failed;
+            // Whichever way its client went: what that has moved of sequences is none of the next one's.
+            server.relay.parted();
             let pool = &mut self.pools[server.pool];
             pool.kept -= 1;
             let counters = &mut pool.counters;
