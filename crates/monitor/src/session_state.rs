@@ -82,6 +82,7 @@ impl client::Client {
 impl Loop {
     /// A server is not kept any more.
     pub(super) fn unpin(&mut self, key: Key) {
+        // Each end of a job and of a connection comes here, kept or not.
         let Some(server) = self.servers.get_mut(key) else { return };
         if let Some(pinned) = server.pinned.take() {
             // How long it was kept says nothing of what it had to do.
@@ -89,7 +90,7 @@ impl Loop {
             // Whichever way its client went: what that has moved of sequences is none of the next one's.
             server.relay.parted();
             let pool = &mut self.pools[server.pool];
-            pool.kept -= 1;
+            pool.kept = pool.kept.checked_sub(1).expect("each pin is counted when it begins");
             let counters = &mut pool.counters;
             counters.pins += 1;
             counters.pin_time += self.now.since(pinned.since);
@@ -139,6 +140,7 @@ impl Loop {
     /// Passes a change of a client's settings on to the reading of its next texts.
     pub(super) fn follow_client(&mut self, key: Key) {
         let Some(client) = self.clients.get_mut(key) else { return };
+        // Statements are shared only among those whose texts mean the same.
         let (scope, lexer_mode) = (client.settings.scope(), client.settings.lexer_mode());
         client.statements.set_scope(scope, lexer_mode);
         client.statements.set_moving(client.settings.is_moving());
@@ -166,8 +168,10 @@ impl Loop {
     pub(super) fn restored(&mut self, key: Key, sets: &[EffectKind], failed: Option<SqlState>) {
         let server = self.servers.get_mut(key).expect("its caller has it");
         server.state = State::Serving;
+        // Had it gone, the server would be at cleaning up behind it, and not at this.
         let at = server.client.expect("it has not gone");
         let client = self.clients.get_mut(at).expect("who has a server is there");
+        debug_assert_eq!(client.state.server(), Some(key), "a server's client names it");
         if let Some(sqlstate) = failed {
             let message = "the server refuses the settings that this session began with";
             return self.fail(at, sqlstate, message);
@@ -206,6 +210,7 @@ impl Loop {
     /// Lets a server forget its session.
     pub(super) fn discard(&mut self, key: Key) {
         let server = self.servers.get_mut(key).expect("its caller has it");
+        assert!(server.client.is_none(), "nobody loses a session that is in use");
         server.state = State::Discarding;
         self.query(key, b"DISCARD ALL");
     }
@@ -219,6 +224,7 @@ impl Loop {
     pub(super) fn begin_settings(&mut self, key: Key, settings: Settings) {
         let client = self.clients.get_mut(key).expect("its caller has it");
         let Pool { known, parameters, .. } = &self.pools[client.pool];
+        // Shared with others from the first moment, they are told from a server's by their address alone.
         let known =
             parameters.as_ref().and_then(|told| known.of_beginner(&settings, told.as_slice()));
         client.settings = known.unwrap_or_else(|| Arc::new(settings));
@@ -227,6 +233,7 @@ impl Loop {
     /// What a client has begun with itself is what servers will make of that.
     pub(super) fn begin_as_told(&mut self, key: Key) {
         let Some(client::Client { settings, pool, .. }) = self.clients.get_mut(key) else { return };
+        // Who begins with nothing goes on sharing what is the same for many.
         if settings.begun_with().next().is_some() {
             let settings = Arc::make_mut(settings);
             for (name, value) in self.pools[*pool].parameters.iter().flatten() {

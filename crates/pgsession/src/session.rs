@@ -9,6 +9,7 @@ use crate::sql::{Effect, EffectKind, Lost, Settings, SettingsBounds, Side};
 use pgwire::message::{Status, write};
 
 /// Savepoints of a transaction that are remembered by their names, in case that it sets something.
+// With more the settings count as unknown, which costs their client a server and not the gate its memory.
 const SAVEPOINTS_MAX: usize = 4096;
 
 /// Settings of former clients that are kept to be shared with others that have the same.
@@ -19,6 +20,7 @@ const KNOWN_MAX: usize = 64;
 pub struct Session {
     settings: Settings,
     /// The client's settings that it has, since nothing changed.
+    // Kept alive by this reference, so that no other settings can have their address.
     agreed: Option<Arc<Settings>>,
     /// True while a transaction is open that has changed some.
     moves: bool,
@@ -87,6 +89,7 @@ impl Session {
     pub fn discarded(&mut self) {
         self.settings.discarded();
         self.unlinked();
+        // Lost is what clients had set, and nothing of that is there any more.
         (self.agreed, self.lost) = (None, false);
     }
 
@@ -141,6 +144,7 @@ impl<'a> Following<'a> {
 
 impl Following<'_> {
     fn both(&mut self, what: impl Fn(&mut Settings)) {
+        // The client's copy is what the next server is given; the server's is what the clean-up goes by.
         what(&mut self.session.settings);
         self.session.lost = self.session.settings.lost().is_some();
         self.session.agreed = None;
@@ -156,6 +160,7 @@ impl Following<'_> {
     /// it. What it has reset has the value that it began with, and not that of its server.
     pub fn reported(&mut self, name: &[u8], value: &[u8], own: bool) -> Instead {
         let small = name.to_ascii_lowercase();
+        // After RESET a server reports its own value, which is no news to who began with another one.
         let is_first = self.session.settings.is_first(&small, value);
         let client = self.client.as_deref_mut().filter(|_| !own && self.serves && is_first);
         if let Some(client) = client
@@ -185,6 +190,7 @@ impl Following<'_> {
 
     /// A command has completed, and this was found in it.
     pub fn completed(&mut self, tag: &[u8], left: &[Effect]) {
+        // Nearly no transaction sets anything: until one does, only savepoints are noted.
         if !self.session.moves {
             if self.session.savepoints.is_empty() && left.is_empty() {
                 return;
@@ -200,6 +206,7 @@ impl Following<'_> {
     /// From here on the transaction counts, with the savepoints that it has.
     fn begin(&mut self) {
         self.session.moves = true;
+        // Said once more to the settings, in their order: a rollback to one undoes what is set behind it.
         let names = std::mem::take(&mut self.session.savepoints);
         if std::mem::take(&mut self.session.deep) {
             self.both(Settings::unfollowed);
@@ -236,6 +243,7 @@ impl Following<'_> {
 impl Session {
     /// A transaction that has set nothing yet gets savepoints, and loses them.
     fn remember(&mut self, tag: &[u8], left: &[Effect]) {
+        // `ROLLBACK TO` has the tag ROLLBACK, too.
         let mut ends = matches!(tag, b"COMMIT" | b"ROLLBACK" | b"PREPARE TRANSACTION");
         for effect in left {
             let place = |name: &[u8]| self.savepoints.iter().rposition(|one| one == name);
@@ -244,6 +252,7 @@ impl Session {
                     self.deep = true
                 }
                 EffectKind::Savepoint(name) => self.savepoints.push(name.clone()),
+                // PostgreSQL finds the latest of a name, and with it go those that were made behind it.
                 EffectKind::Release(name) => match place(name) {
                     Some(at) => self.savepoints.truncate(at),
                     None => self.deep = true,
@@ -258,6 +267,7 @@ impl Session {
                 _ => {}
             }
         }
+        debug_assert!(self.savepoints.len() <= SAVEPOINTS_MAX);
         if ends {
             self.unlinked();
         }
@@ -290,6 +300,7 @@ impl Known {
         match self.0.iter().find(|one| one.is_same(settings)) {
             Some(known) => *settings = Arc::clone(known),
             None => {
+                // Whoever has the oldest keeps them, and is only compared more closely.
                 if self.0.len() >= KNOWN_MAX {
                     self.0.pop_front();
                 }
