@@ -115,6 +115,7 @@ mod connection;
 mod deadlines;
 mod frontend;
 mod health;
+mod invariants;
 mod janitor;
 mod kept;
 mod listen;

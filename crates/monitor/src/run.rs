@@ -485,6 +485,9 @@ impl Running {
         if self.inner.has_waits() {
             self.inner.look_at_waits();
         }
+        if cfg!(debug_assertions) {
+            self.inner.check_invariants();
+        }
     }
 
     fn happens(&mut self, socket: Socket) {
