@@ -12,7 +12,7 @@
 //!     ◀───────────────────────────── Ended  the last one is gone, or the drain's time is over
 //! ```
 //!
-//! A client is at rest when it is in, holds no server, waits for none, and nothing of it is in the
+//! A client may migrate when it is in, holds no server, waits for none, and nothing of it is in the
 //! gate's own buffers: what it has sent and nobody has read goes over with its socket. While it is in
 //! passage neither side reads from it. It is the successor's from the moment at which that has said so
 //! and the system has taken the word; a predecessor that gives up shuts its ear first, so that the

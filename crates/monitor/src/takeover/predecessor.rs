@@ -25,7 +25,7 @@ use crate::state::{Loop, Phase};
 use pgsession::statements::ExportedName;
 use pgwire::startup::Replication;
 
-/// Clients in passage at once, at most: each has a socket that is with nobody.
+/// Migrating clients at once, at most: each has a socket that is with nobody.
 const MIGRATING_MAX: usize = 64;
 
 /// Bytes that may wait to be sent before the next client follows \[byte\].
@@ -56,15 +56,15 @@ pub(crate) struct Successor {
     /// When it said something last, or was told something, and how long it may say nothing.
     heard: Time,
     timeout: Duration,
-    /// Clients in passage, by the numbers that they have there.
+    /// Migrating clients, by the numbers that they have there.
     migrating: BTreeMap<u64, Key>,
     numbered: u64,
     handed: u64,
-    /// Clients that may be at rest.
+    /// Clients that may migrate.
     ready: BTreeSet<Key>,
     /// Those that it does not take.
     declined: BTreeSet<Key>,
-    /// The pools that it was told of, by the marks of their catalogues.
+    /// The pools that it was told of, by the marks of their statement caches.
     pools: HashMap<Vec<u8>, Pool>,
     /// The numbers of statements that it was told of, by their pools' and their own.
     statements: HashMap<(u32, u64), u64>,
@@ -439,7 +439,7 @@ impl Loop {
         }
     }
 
-    /// A client without a server may be at rest: then it goes on its way to the successor, or, if it
+    /// A client without a server may migrate: then it goes on its way to the successor, or, if it
     /// cannot, is told to go. False if it stays for now.
     pub(crate) fn pass(&mut self, key: Key) -> bool {
         let serves = self.takeover.is_served();
@@ -479,7 +479,7 @@ impl Loop {
         sent.is_some()
     }
 
-    /// Sends a client at rest on its way. None if that cannot be.
+    /// Sends a client on its way. None if that cannot be.
     fn send_over(&mut self, key: Key) -> Option<()> {
         let Loop { takeover, clients, pools, config, watchers, again, .. } = self;
         let successor = takeover.successor.as_mut()?;
@@ -549,7 +549,7 @@ impl Loop {
         Some(())
     }
 
-    /// Sends those on their way that may be at rest, as far as there is room.
+    /// Sends those on their way that may migrate, as far as there is room.
     fn pass_ready(&mut self) {
         while let Some(successor) = &mut self.takeover.successor
             && successor.stage >= Stage::Begun
@@ -577,7 +577,7 @@ impl Loop {
         drop(client);
     }
 
-    /// A client that was in passage stays.
+    /// A client that was migrating stays.
     fn take_back(&mut self, key: Key) {
         let Some(client) = self.clients.get_mut(key) else { return };
         assert!(matches!(client.state, State::Migrating), "nobody else touches it on its way");

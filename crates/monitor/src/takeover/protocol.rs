@@ -63,7 +63,7 @@ pub(super) enum Message {
     Pool(Pool),
     /// A statement that clients have names for.
     Statement { number: u64, statement: ExportedStatement },
-    /// A client at rest; its socket goes with it.
+    /// A client with nothing under way; its socket goes with it.
     Client(Box<MigratingClient>),
     /// The successor has it, and goes on with it from here.
     Has { number: u64 },
@@ -109,7 +109,7 @@ pub(super) struct Pool {
     pub(super) credential: Credential,
 }
 
-/// A client at rest: let in, with no server and nothing under way.
+/// A client that may migrate: let in, with no server and nothing under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MigratingClient {
     pub(super) number: u64,

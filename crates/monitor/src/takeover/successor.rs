@@ -411,7 +411,7 @@ impl Loop {
         Ok(())
     }
 
-    /// Takes a client in, which is in passage until its predecessor knows.
+    /// Takes a client in, which is migrating until its predecessor knows.
     ///
     /// # Errors
     /// Why it cannot be here. All is as it was then.
@@ -528,7 +528,7 @@ impl Loop {
         self.again.push_back(Socket::Client(key));
     }
 
-    /// A client in passage stays with the predecessor: its socket is let go without a word.
+    /// A migrating client stays with the predecessor: its socket is let go without a word.
     fn let_go(&mut self, key: Key) {
         let Some(mut client) = self.clients.remove(key) else { return };
         // It must not be watched here as long as the other one has it.

@@ -109,7 +109,7 @@ impl Pipeline {
             return Err(Violation::Ended { tag });
         }
         let received = self.hear(tag, body);
-        // One reply without a request puts the place of every later one in doubt, so nothing is repaired.
+        // One reply without a request puts the place of every later one in question, so nothing is repaired.
         if received.is_err() {
             self.end = Some(End::Lost);
         }

@@ -802,7 +802,7 @@ impl Turn<'_> {
             return Ok((Vec::new(), followed));
         }
         let found = entry.found.clone();
-        // Asked before the server gets anything for it: to discard sequences it must be at rest.
+        // Asked before the server gets anything for it: to discard sequences nothing may be under way.
         let said = self.executing(followed.clone(), &found, &self.meanings(&found));
         if message.tag == Frontend::Bind && self.asks_of_sequences(said.as_deref()) {
             return Err(match self.is_at_rest() {
