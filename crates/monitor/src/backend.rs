@@ -144,7 +144,7 @@ impl Loop {
                 // Before it is tried: it may fail at once, and those who wait are to hear of that.
                 self.pools[pool].welcome_connection = Some(key);
             }
-            let latest = self.now + self.patience_of(pool);
+            let latest = self.now + self.connect_timeout_of(pool);
             let server = self.servers.get_mut(key).expect("it was there above");
             self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
             self.connects.push_back(key);

@@ -95,7 +95,7 @@ pub(super) struct Janitor {
     /// Those that are being made for nobody, and until when no more are.
     prewarming: Vec<Key>,
     prewarm_from: Option<Time>,
-    out: Option<Out>,
+    unavailable: Option<Unavailable>,
 }
 
 /// The fate of jobs that have not begun while no server of their pool can be reached that could be
@@ -121,17 +121,17 @@ impl Unreachable {
 
 /// The message to clients while no server can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hear {
-    /// They hear why at once.
+enum Notice {
+    /// They are told why at once.
     AtOnce,
-    /// They hear why when they have waited in vain.
+    /// They are told why when they have waited in vain.
     InTheEnd,
 }
 
 /// Nobody gets in.
 #[derive(Debug)]
-pub(super) struct Out {
-    hear: Hear,
+pub(super) struct Unavailable {
+    notice: Notice,
     /// The message that clients hear: the server's own, if it was reached.
     words: Vec<u8>,
     /// When it was tried last.
@@ -143,17 +143,17 @@ pub(super) struct Out {
 impl Janitor {
     /// A connection was made, or may be.
     pub(super) fn is_in(&mut self) {
-        (self.out, self.prewarm_from) = (None, None);
+        (self.unavailable, self.prewarm_from) = (None, None);
     }
 
     /// The pool's unavailability, if whoever comes hears of it at once.
-    pub(super) fn out_at_once(&self) -> Option<&Out> {
-        self.out.as_ref().filter(|out| out.hear == Hear::AtOnce)
+    pub(super) fn unavailable_at_once(&self) -> Option<&Unavailable> {
+        self.unavailable.as_ref().filter(|one| one.notice == Notice::AtOnce)
     }
 
     /// The message that says why nobody gets in.
     pub(super) fn words(&self) -> Option<Vec<u8>> {
-        self.out.as_ref().map(|out| out.words.clone())
+        self.unavailable.as_ref().map(|one| one.words.clone())
     }
 
     pub(super) fn is_made(&mut self, key: Key) {
@@ -284,7 +284,7 @@ impl Loop {
             // While clients are told at once that nobody gets in, these tries find out that one does again.
             while self.pools[pool].connections[place] < most
                 && (self.pools[pool].driver.is_up(place as u32)
-                    || self.pools[pool].janitor.out_at_once().is_some())
+                    || self.pools[pool].janitor.unavailable_at_once().is_some())
                 && self.has_room(pool)
             {
                 self.make_prewarmed(pool, place as u32);
@@ -305,7 +305,7 @@ impl Loop {
         let key = self.new_server(pool, place);
         // Before it is tried: it may fail at once, and is taken off the list then.
         self.pools[pool].janitor.prewarming.push(key);
-        let latest = self.now + self.patience_of(pool);
+        let latest = self.now + self.connect_timeout_of(pool);
         let server = self.servers.get_mut(key).expect("it has just been put there");
         self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
         self.connects.push_back(key);
@@ -522,9 +522,9 @@ impl Loop {
 /// Availability of the servers of a pool.
 impl Loop {
     /// Time that a connection of a pool may take to be made.
-    pub(super) fn patience_of(&self, pool: PoolIndex) -> Duration {
+    pub(super) fn connect_timeout_of(&self, pool: PoolIndex) -> Duration {
         let connect = self.config.timeouts.connect;
-        match self.pools[pool].janitor.out {
+        match self.pools[pool].janitor.unavailable {
             Some(_) => connect.min(ACCEPTS),
             None => connect,
         }
@@ -533,7 +533,7 @@ impl Loop {
     /// A server has accepted a connection: it may take its time to let the gate in.
     pub(super) fn hurries_no_more(&mut self, key: Key) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        if self.pools[server.pool].janitor.out.is_some() && server.probe.is_none() {
+        if self.pools[server.pool].janitor.unavailable.is_some() && server.probe.is_none() {
             let latest = self.now + self.config.timeouts.connect;
             self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
         }
@@ -552,13 +552,13 @@ impl Loop {
         {
             return;
         }
-        let out = Out {
-            hear: Hear::AtOnce,
+        let unavailable = Unavailable {
+            notice: Notice::AtOnce,
             words: words.to_vec(),
             tried: self.now,
             next: (place + 1) % self.pools[pool].addresses.len() as u32,
         };
-        self.pools[pool].janitor.out = Some(out);
+        self.pools[pool].janitor.unavailable = Some(unavailable);
         let soon = self.now + self.retry();
         self.pools[pool].retries[place as usize] = Some(soon);
         for retry in self.pools[pool].retries.iter_mut().flatten() {
@@ -591,8 +591,8 @@ impl Loop {
     /// then, and who asks for it waits.
     pub(super) fn awaits_return(&mut self, pool: PoolIndex, place: u32, words: &[u8]) {
         self.rest(pool);
-        let (hear, words) = (Hear::InTheEnd, words.to_vec());
-        self.pools[pool].janitor.out = Some(Out { hear, words, tried: self.now, next: place });
+        let (notice, words) = (Notice::InTheEnd, words.to_vec());
+        self.pools[pool].janitor.unavailable = Some(Unavailable { notice, words, tried: self.now, next: place });
         let soon = self.now + self.retry();
         self.pools[pool].retries[place as usize] = Some(soon);
         let longest = self.pools[pool].spec.unreachable_max;
@@ -626,20 +626,20 @@ impl Loop {
     pub(super) fn open_for_one(&mut self, pool: PoolIndex, is_own: bool) -> Option<u32> {
         let (now, retry) = (self.now, self.retry());
         let Pool { janitor, driver, addresses, retries, .. } = &mut self.pools[pool];
-        let Some(out) = &mut janitor.out else {
+        let Some(unavailable) = &mut janitor.unavailable else {
             self.let_in_again(pool);
             return None;
         };
         // Those who wait do so until a sweep raises the server; and one that is up needs nobody to try it.
-        if out.hear == Hear::InTheEnd || driver.any_up() {
+        if unavailable.notice == Notice::InTheEnd || driver.any_up() {
             return None;
         }
-        if now.since(out.tried) < retry && !is_own {
+        if now.since(unavailable.tried) < retry && !is_own {
             return None;
         }
         let servers = addresses.len() as u32;
-        let place = out.next % servers;
-        (out.tried, out.next) = (now, (place + 1) % servers);
+        let place = unavailable.next % servers;
+        (unavailable.tried, unavailable.next) = (now, (place + 1) % servers);
         retries[place as usize].get_or_insert(now);
         self.tell(pool, |driver, now| driver.rise(now, place));
         Some(place)

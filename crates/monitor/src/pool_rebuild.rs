@@ -200,7 +200,7 @@ impl Loop {
         longest: Option<std::time::Duration>,
     ) {
         self.pools[at].spec.unreachable_max = longest;
-        if self.pools[at].janitor.out_at_once().is_none() {
+        if self.pools[at].janitor.unavailable_at_once().is_none() {
             self.tell(at, |driver, now| driver.set_unreachable_max(now, longest));
         }
     }

@@ -59,7 +59,7 @@ impl Loop {
         if matches!(reason, Reason::Deadline | Reason::Unreachable)
             && let Some(words) = self.pools[at].janitor.words()
         {
-            if waits_for_welcome && self.pools[at].janitor.out_at_once().is_some() {
+            if waits_for_welcome && self.pools[at].janitor.unavailable_at_once().is_some() {
                 // It has asked for all who wait for the welcome.
                 return self.refuse_waiting_for_welcome(at, &words);
             }

@@ -629,7 +629,7 @@ impl Loop {
     /// Closes idle connections that are not needed any more, and tries servers that were down.
     pub(super) fn sweep(&mut self) {
         for at in 0..self.pools.len() {
-            if self.pools[at].janitor.out_at_once().is_some() {
+            if self.pools[at].janitor.unavailable_at_once().is_some() {
                 // Whoever comes tries them, one after the other.
                 continue;
             }

@@ -236,9 +236,9 @@ enum Rest {
 #[derive(Debug)]
 enum Names {
     /// The server's own: its client has it for itself.
-    Kept,
+    Passthrough,
     /// Names of the gate's for those of the clients.
-    Rewritten(Box<Server>),
+    Rewriting(Box<Server>),
 }
 
 /// Treatment of a client's messages behind the end of what may be a transaction, before the server
@@ -306,17 +306,17 @@ impl Relay {
     /// For clients that have another server in each transaction. `limits` are those of the server's
     /// messages.
     pub fn new(limits: Limits) -> Relay {
-        Relay::with(Pipeline::new(), Names::Rewritten(Box::default()), limits)
+        Relay::with(Pipeline::new(), Names::Rewriting(Box::default()), limits)
     }
 
     /// For a client that has the server for its whole session: names pass as they are.
     pub fn transparent(limits: Limits) -> Relay {
-        Relay::with(Pipeline::new(), Names::Kept, limits)
+        Relay::with(Pipeline::new(), Names::Passthrough, limits)
     }
 
     /// For a replication connection: nothing is followed, and it is never anybody else's.
     pub fn of_replication(limits: Limits) -> Relay {
-        Relay::with(Pipeline::of_replication(), Names::Kept, limits)
+        Relay::with(Pipeline::of_replication(), Names::Passthrough, limits)
     }
 
     /// Says what becomes from now on of that which clients ask behind the end of what may be a
@@ -431,8 +431,8 @@ impl Relay {
             return Ok(Some(Stop::Later));
         }
         let forward = match &mut self.names {
-            Names::Kept => transparently(&mut self.pipeline, tag, &mut self.scratch)?,
-            Names::Rewritten(statements) => {
+            Names::Passthrough => transparently(&mut self.pipeline, tag, &mut self.scratch)?,
+            Names::Rewriting(statements) => {
                 let client_statements =
                     (&mut *client_statements.client, &mut *client_statements.cache);
                 let out = &mut self.scratch;
@@ -485,7 +485,7 @@ impl Relay {
         if let Ok(sent) = self.pipeline.send(next, Whose::Gate) {
             write::bare(&mut self.scratch, next);
             // What the client has prepared counts as an earlier batch from here on.
-            if let (Names::Rewritten(statements), Sent::Owes(number)) = (&mut self.names, sent) {
+            if let (Names::Rewriting(statements), Sent::Owes(number)) = (&mut self.names, sent) {
                 statements.ended(number);
             }
         }
@@ -514,7 +514,7 @@ impl Relay {
     /// Does what the gate answers itself and has its turn.
     fn answer(&mut self, cache: &mut StatementCache) {
         while let Some((number, reply)) = self.pipeline.next_local() {
-            if let Names::Rewritten(statements) = &mut self.names {
+            if let Names::Rewriting(statements) = &mut self.names {
                 statements.answered(&self.pipeline, number, cache);
             }
             // Of a client that has gone they count all the same: its names must be put right.
@@ -575,7 +575,7 @@ impl Relay {
         if !self.is_between() {
             return Abandoned::Waits(Kept::Message);
         }
-        if let Names::Rewritten(statements) = &self.names {
+        if let Names::Rewriting(statements) = &self.names {
             assert!(statements.is_settled(), "a reply that is due would be the next client's");
         }
         // Its names stay up to here: each reply on the way has confirmed or undone one.
@@ -616,7 +616,7 @@ impl Relay {
     /// # Panics
     /// If replies are owed to a client.
     pub fn discarded(&mut self) {
-        if let Names::Rewritten(statements) = &mut self.names {
+        if let Names::Rewriting(statements) = &mut self.names {
             statements.discarded();
         }
         self.cleaned();
@@ -625,7 +625,7 @@ impl Relay {
     /// The client that was there has the server no longer, and asked for all to its end: what it has
     /// moved of sequences is none of the next one's.
     pub fn parted(&mut self) {
-        if let Names::Rewritten(statements) = &mut self.names {
+        if let Names::Rewriting(statements) = &mut self.names {
             statements.parted();
         }
     }
@@ -633,7 +633,7 @@ impl Relay {
     /// The session has forgotten what it has moved of sequences, as by a [query](Relay::query) of
     /// `DISCARD SEQUENCES`.
     pub fn sequences_discarded(&mut self) {
-        if let Names::Rewritten(statements) = &mut self.names {
+        if let Names::Rewriting(statements) = &mut self.names {
             statements.sequences_discarded();
         }
     }
@@ -641,14 +641,14 @@ impl Relay {
     /// True if the session may have moved sequences for clients before.
     pub fn has_others_sequences(&self) -> bool {
         match &self.names {
-            Names::Rewritten(statements) => statements.has_others_sequences(),
-            Names::Kept => false,
+            Names::Rewriting(statements) => statements.has_others_sequences(),
+            Names::Passthrough => false,
         }
     }
 
     /// The gate has cleaned the session of all that [`left`](Relay::left) tells.
     pub fn cleaned(&mut self) {
-        if let Names::Rewritten(statements) = &mut self.names {
+        if let Names::Rewriting(statements) = &mut self.names {
             statements.cleaned();
         }
     }
@@ -657,8 +657,8 @@ impl Relay {
     /// relay is [transparent](Relay::transparent).
     pub fn left(&self) -> Left {
         match &self.names {
-            Names::Rewritten(statements) => *statements.left(),
-            Names::Kept => Left::default(),
+            Names::Rewriting(statements) => *statements.left(),
+            Names::Passthrough => Left::default(),
         }
     }
 
@@ -671,7 +671,7 @@ impl Relay {
             Presence::Gone(client) => Some(client),
             Presence::There => None,
         };
-        if let (Names::Rewritten(statements), Some(client)) = (self.names, gone.as_mut().or(client))
+        if let (Names::Rewriting(statements), Some(client)) = (self.names, gone.as_mut().or(client))
         {
             statements.lost(client, cache);
         }
@@ -705,8 +705,8 @@ impl Relay {
     /// choice.
     pub fn pins(&self) -> Reasons {
         match &self.names {
-            Names::Rewritten(statements) => statements.pins(),
-            Names::Kept => Reasons::default(),
+            Names::Rewriting(statements) => statements.pins(),
+            Names::Passthrough => Reasons::default(),
         }
     }
 
@@ -724,9 +724,9 @@ impl Relay {
     pub fn take_prepares(&mut self) -> Prepares {
         let Prepares { client_parses, binds, .. } = std::mem::take(&mut self.prepares);
         let server_parses = match &mut self.names {
-            Names::Rewritten(statements) => statements.take_parses(),
+            Names::Rewriting(statements) => statements.take_parses(),
             // A Parse passes as it is, so the server gets each.
-            Names::Kept => client_parses,
+            Names::Passthrough => client_parses,
         };
         Prepares { client_parses, server_parses, binds }
     }
@@ -734,8 +734,8 @@ impl Relay {
     /// Number of statements that the server has prepared for clients, as far as that is known.
     pub fn prepared(&self) -> usize {
         match &self.names {
-            Names::Rewritten(statements) => statements.prepared(),
-            Names::Kept => 0,
+            Names::Rewriting(statements) => statements.prepared(),
+            Names::Passthrough => 0,
         }
     }
 }

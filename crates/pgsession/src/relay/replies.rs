@@ -139,7 +139,7 @@ impl Relay {
             return Ok(is_clients);
         }
         let mut treatment = Treatment::Pass;
-        if let Names::Rewritten(statements) = &mut self.names {
+        if let Names::Rewriting(statements) = &mut self.names {
             // A client that has gone is still the one that asked: its names follow the replies.
             let client = match &mut self.presence {
                 Presence::Gone(client) => Some(client),
@@ -160,8 +160,8 @@ impl Relay {
             self.scratch.clear();
         }
         let completed = match &mut self.names {
-            Names::Rewritten(statements) => statements.take_completed(),
-            Names::Kept => None,
+            Names::Rewriting(statements) => statements.take_completed(),
+            Names::Passthrough => None,
         };
         let left = completed.as_ref().map_or(&[][..], Completed::effects);
         let instead = self.tell(&mut replies.news, (tag, received), hears, body, left)?;
