@@ -8,10 +8,10 @@
 //! is heard any more until its Sync, Query and FunctionCall included.
 //!
 //! ```
-//! use pgsession::at_rest::{AtRest, Heard, Next};
+//! use pgsession::unlinked::{Unlinked, Heard, Next};
 //! use pgwire::frame::{Frames, Frontend, Limits};
 //!
-//! let (mut rest, mut frames) = (AtRest::default(), Frames::<Frontend>::new(Limits::SESSION));
+//! let (mut rest, mut frames) = (Unlinked::default(), Frames::<Frontend>::new(Limits::SESSION));
 //! let mut out = Vec::new();
 //! let said = b"P\0\0\0\x08\0\0\0\0E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
 //! let heard = rest.hear(&mut frames, said, &mut out)?;
@@ -20,7 +20,7 @@
 //! let heard = rest.hear(&mut frames, said, &mut out)?;
 //! assert_eq!(heard, Heard { bytes: said.len(), next: Next::More });
 //! assert_eq!(out, b"Z\0\0\0\x05I");
-//! # Ok::<(), pgsession::at_rest::Nonsense>(())
+//! # Ok::<(), pgsession::unlinked::Nonsense>(())
 //! ```
 
 use thiserror::Error;

@@ -130,10 +130,17 @@ impl Replication<'_> {
     /// Jobs that wait for each other would let the agenda run to its end with nothing else.
     fn check_alive(&self) -> Result<(), SimError> {
         let busy = self.customers.len() > self.free.len();
-        if busy && self.ready.is_empty() && self.calendar.len() <= self.agenda.entered {
+        let nothing_comes = self.ready.is_empty() && self.calendar.len() <= self.agenda.entered;
+        if busy && nothing_comes && !self.is_shut() {
             return Err(SimError::Deadlock { at: self.now, place: self.fullest() });
         }
         Ok(())
+    }
+
+    /// True if jobs wait at a gate of which no slot is held: the agenda has taken its slots or servers
+    /// away. In a deadlock each job that others wait for holds a slot or a place.
+    fn is_shut(&self) -> bool {
+        self.gates.iter().any(|state| state.gate.waiting() > 0 && state.gate.busy() == 0)
     }
 
     fn snapshot(&mut self) -> Snapshot {
@@ -200,6 +207,8 @@ impl Replication<'_> {
             Some(length) => {
                 let end = Time::from_nanos(nanos(length));
                 self.run_until(end)?;
+                // Before the last border is counted out: its entry stays in the calendar.
+                self.check_alive()?;
                 // The last border of the intervals is the end itself.
                 let state = &self.agenda;
                 let last = state.borders.len() > 1 && state.border(state.next) == Some(end);
