@@ -10,16 +10,16 @@ use std::path::PathBuf;
 
 use advise::Scenario;
 use clap::{Args as ClapArgs, ValueEnum};
-use cli::text::{
-    Table, bytes, label, next, paragraph, quantile_estimate, rate, rate_estimate, time,
-    time_estimate,
-};
-use cli::{Failure, Verdict, say, store, turning};
 use formats::exchange::read_scenario;
 use gate::{WORTH, Why};
 use measure::Estimate;
 use serde_json::{Value, json};
 use sim::{ClassOutcome, GateOutcome, Options, Outcome, Plan, SizeRange, StationOutcome, Stop};
+use cli::text::{
+    Table, bytes, label, next, paragraph, percent_estimate, plus_minus, quantile_estimate, rate,
+    rate_estimate, time, time_estimate,
+};
+use cli::{Failure, Verdict, say, store, turning};
 
 /// Simulate a scenario
 ///
@@ -482,19 +482,14 @@ fn quantile_or_dash(estimate: Option<&Estimate>) -> String {
 
 /// A part of a whole with its interval: `80.1 % ± 0.3`.
 fn percent(part: &Estimate, whole: f64) -> String {
-    let (mean, half) = (part.mean / whole * 100.0, part.half_width / whole * 100.0);
-    if half.is_finite() { format!("{mean:.1} % ± {half:.1}") } else { format!("{mean:.1} % ± ?") }
+    let (mean, half_width) = (part.mean / whole, part.half_width / whole);
+    percent_estimate(&Estimate { mean, half_width, ..*part }, 1)
 }
 
 /// A number of jobs with its interval: `3.2 ± 0.1`.
 fn count(estimate: &Estimate) -> String {
     let places = if estimate.mean.abs() >= 100.0 { 0 } else { 2 };
-    let (mean, half) = (estimate.mean, estimate.half_width);
-    if half.is_finite() {
-        format!("{mean:.places$} ± {half:.places$}")
-    } else {
-        format!("{mean:.places$} ± ?")
-    }
+    plus_minus(estimate, places)
 }
 
 /// Without zeros at the end.
