@@ -592,7 +592,8 @@ impl Loop {
     pub(super) fn awaits_return(&mut self, pool: PoolIndex, place: u32, words: &[u8]) {
         self.rest(pool);
         let (notice, words) = (Notice::InTheEnd, words.to_vec());
-        self.pools[pool].janitor.unavailable = Some(Unavailable { notice, words, tried: self.now, next: place });
+        self.pools[pool].janitor.unavailable =
+            Some(Unavailable { notice, words, tried: self.now, next: place });
         let soon = self.now + self.retry();
         self.pools[pool].retries[place as usize] = Some(soon);
         let longest = self.pools[pool].spec.unreachable_max;

@@ -6,15 +6,15 @@ use std::path::PathBuf;
 use advise::questions::{Assessment, Busy, Change, ClassLoad, Growth, Hardness, Judged};
 use advise::{Approximation, Right, Scenario};
 use clap::Args as ClapArgs;
-use formats::exchange::read_scenario;
-use measure::Estimate;
-use serde::Serialize;
-use sim::{Options, Quantity};
 use cli::text::{
     Table, label, next, paragraph, percent_estimate, quantile_estimate, rate, rate_estimate,
     sentence, time, time_estimate,
 };
 use cli::{Failure, Verdict, say};
+use formats::exchange::read_scenario;
+use measure::Estimate;
+use serde::Serialize;
+use sim::{Options, Quantity};
 
 /// What every question is put with.
 #[derive(ClapArgs)]

@@ -10,16 +10,16 @@ use std::path::PathBuf;
 
 use advise::Scenario;
 use clap::{Args as ClapArgs, ValueEnum};
-use formats::exchange::read_scenario;
-use gate::{WORTH, Why};
-use measure::Estimate;
-use serde_json::{Value, json};
-use sim::{ClassOutcome, GateOutcome, Options, Outcome, Plan, SizeRange, StationOutcome, Stop};
 use cli::text::{
     Table, bytes, label, next, paragraph, percent_estimate, plus_minus, quantile_estimate, rate,
     rate_estimate, time, time_estimate,
 };
 use cli::{Failure, Verdict, say, store, turning};
+use formats::exchange::read_scenario;
+use gate::{WORTH, Why};
+use measure::Estimate;
+use serde_json::{Value, json};
+use sim::{ClassOutcome, GateOutcome, Options, Outcome, Plan, SizeRange, StationOutcome, Stop};
 
 /// Simulate a scenario
 ///

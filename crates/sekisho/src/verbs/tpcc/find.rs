@@ -8,9 +8,9 @@ use ::tpcc::find::{Above, Answer, Reading, SearchPlan, Stage, Step, Tried};
 use ::tpcc::{NOT_AUDITED, Pace, Plan};
 use advise::Span;
 use clap::Args as ClapArgs;
-use serde_json::{Value, json};
 use cli::text::{Table, next, paragraph, plus_minus, sentence, time};
 use cli::{Failure, Session, Verdict, say, store, tool};
+use serde_json::{Value, json};
 use workload::tpcc::Kind;
 
 use super::kept::Begun;

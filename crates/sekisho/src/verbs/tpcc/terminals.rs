@@ -14,10 +14,10 @@ use ::tpcc::{
 };
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
-use indicatif::ProgressBar;
-use serde_json::{Value, json};
 use cli::text::{Table, paragraph, plus_minus, time};
 use cli::{Failure, Session, Verdict, progress, say, store};
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
 use workload::tpcc::{Kind, Request};
 
 use super::kept::{Begun, Kept};

@@ -3,9 +3,9 @@
 use ::measure::Ratio;
 use ::tpcc::place::{Access, Arrangement, Kind, LOG, Pattern, Step};
 use ::tpcc::{NOT_AUDITED, Outcome};
-use serde_json::{Value, json};
 use cli::Verdict;
 use cli::text::{Table, next, paragraph, pasted, plus_minus, sentence, shell_word, time};
+use serde_json::{Value, json};
 use workload::tpcc::Kind as Transaction;
 
 use super::super::kept::Kept;

@@ -12,9 +12,9 @@ use ::measure::{Estimate, Ratio};
 use ::tpcc::place::{Accesses, Arrangement, Placement, Step, assign, perform, steps as statements};
 use ::tpcc::{Outcome, Pace};
 use advise::disk_model::{DiskModel, DiskModelError, Effort, PAPER_ONE, PAPER_THREE, Point, limit};
-use serde_json::{Value, json};
 use cli::text::{Table, next, paragraph, plus_minus, sentence, time, time_estimate};
 use cli::{Failure, Session, Verdict, say, store, turning};
+use serde_json::{Value, json};
 use workload::tpcc::Kind;
 
 use super::devices::{DISKS, Devices};
