@@ -427,7 +427,17 @@ fn customers(tables: Tables) -> Pass {
              group by 1, 2, 3) h using (w, d, c){note}",
         paid = total("h_amount"),
     );
-    let mut tests = vec![
+    let mut tests = customer_sums();
+    tests.extend(customer_fields());
+    if tables == Tables::Ours {
+        tests.extend(customer_load_dates());
+    }
+    Pass { about: "customers", from, key: &[("w", "w"), ("d", "d"), ("c", "c")], tests }
+}
+
+/// Conditions on what a customer's row sums up of others.
+fn customer_sums() -> Vec<Test> {
+    vec![
         test(
             Consistency(10),
             "k.c_balance is null or o.blank > 0 or k.c_balance is distinct from
@@ -462,12 +472,7 @@ fn customers(tables: Tables) -> Pass {
              and k.c_delivery_cnt is distinct from coalesce(o.deliveries, 0)",
             &[("C_DELIVERY_CNT", "k.c_delivery_cnt"), ("deliveries", "o.deliveries")],
         ),
-    ];
-    tests.extend(customer_fields());
-    if tables == Tables::Ours {
-        tests.extend(customer_load_dates());
-    }
-    Pass { about: "customers", from, key: &[("w", "w"), ("d", "d"), ("c", "c")], tests }
+    ]
 }
 
 /// Conditions on a customer and the customer's payments by themselves.
