@@ -210,7 +210,7 @@ impl Turn<'_> {
                     Step::OwnParse => Local::ParseComplete,
                     _ => Local::CloseComplete,
                 };
-                let sent = self.pipeline.answer_here(reply);
+                let sent = self.pipeline.answer_behind_others(reply);
                 return self.expect(sent, step, renamed, altered);
             }
         };

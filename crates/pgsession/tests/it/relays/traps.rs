@@ -1,6 +1,7 @@
 //! Traps that poolers fell into, with a server of our own words: what is said when no client is
 //! there, what keeps a server, what ends it. `trap_N` is the trap of this number.
 
+use pgsession::pipeline::OWED_MAX;
 use pgsession::relay::{ClientFault, Taken};
 use pgsession::sql::Reason;
 use pgwire::SqlState;
@@ -481,4 +482,30 @@ fn a_statement_of_another_shape_at_another_server_is_refused() {
     let out = bench.asks(&[parse("", "select v from t", &[]), sync()].concat());
     assert_eq!(tags(&out), [Frontend::Sync], "the server has it as it is");
     bench.says(&idle);
+}
+
+/// A name that SQL may have is tried at the server first, by a Parse and a Close of the gate's. With these
+/// the pipeline was full when the gate came to answer the client's Parse, and that ended the process.
+#[test]
+fn a_named_parse_at_the_limit_of_outstanding_requests_is_answered_or_waits() {
+    let parsed = replies(&[Backend::ParseComplete]);
+    for outstanding in OWED_MAX - 3..=OWED_MAX {
+        let mut bench = Bench::in_rotation();
+        bench.asks(&query("prepare s as select 1"));
+        bench.says(&[completed("PREPARE"), ready(Status::Idle)].concat());
+        bench.asks(&[parse("", "show a", &[]), sync()].concat());
+        bench.says(&[parsed.clone(), ready(Status::Idle)].concat());
+        bench.asks(&named(Frontend::Close, "P", "p", &[]).repeat(outstanding));
+        let parses = parse("n", "show a", &[]);
+        let taken = bench.ask(&parses).unwrap();
+        let waits = outstanding == OWED_MAX;
+        assert_eq!(taken.stop == Stop::Later, waits, "{outstanding}: {taken:?}");
+        bench.says(&replies(&vec![Backend::CloseComplete; outstanding]));
+        bench.asks(if waits { &parses } else { &[] });
+        bench.asks(&sync());
+        let tried = replies(&[Backend::ParseComplete, Backend::CloseComplete]);
+        let heard = bench.says(&[tried, ready(Status::Idle)].concat());
+        assert_eq!(heard, [&parsed[..], &ready(Status::Idle)].concat(), "{outstanding}");
+        assert_eq!((bench.relay.kept(), bench.client.names()), (None, 1));
+    }
 }
