@@ -13,7 +13,7 @@ use self::portals::{Portal, Portals};
 use super::Client;
 use super::recent::Recent;
 use super::shape::{self, Known, Shape};
-use super::sql::Target;
+use super::sql::{May, Target};
 use super::statement_cache::{Change, EntryId, StatementCache, Version};
 use crate::pipeline::{Fate, Local, Pipeline, Sent, Violation, Whose};
 use crate::sql::{self, Effect, Followed, Left, Reason, Reasons};
@@ -506,6 +506,13 @@ impl Server {
             self.watched.pop_front();
         }
         self.means = self.watched.iter().any(|watched| watched.followed.changes_meaning());
+    }
+
+    /// Something is on its way that may do this.
+    fn may(&mut self, may: May) {
+        self.may_open |= may.opens;
+        self.copies |= may.copies;
+        self.may_alter |= may.alters;
     }
 
     /// Gives up the connection: what its client asked and got no reply for has not happened.

@@ -4,6 +4,7 @@
 use pgsession::pipeline::OWED_MAX;
 use pgsession::relay::{ClientFault, Taken};
 use pgsession::sql::Reason;
+use pgsession::sql::tokens::{Encoding, LexerMode};
 use pgwire::SqlState;
 use pgwire::message::{Report, Severity, Status};
 
@@ -507,5 +508,36 @@ fn a_named_parse_at_the_limit_of_outstanding_requests_is_answered_or_waits() {
         let heard = bench.says(&[tried, ready(Status::Idle)].concat());
         assert_eq!(heard, [&parsed[..], &ready(Status::Idle)].concat(), "{outstanding}");
         assert_eq!((bench.relay.kept(), bench.client.names()), (None, 1));
+    }
+}
+
+/// A COPY in a text that the gate cannot read was not expected, nor one whose portal was bound before: a
+/// Close behind it that the gate answers itself then waited for the server, which waits for rows.
+#[test]
+fn nothing_is_answered_behind_a_copy_that_may_read_rows() {
+    let shift_jis = LexerMode { encoding: Encoding::AsciiUnsafe, ..LexerMode::default() };
+    let bound = replies(&[Backend::ParseComplete, Backend::BindComplete]);
+    for (lexer_mode, early) in [(shift_jis, false), (LexerMode::default(), true), (shift_jis, true)]
+    {
+        let mut bench = Bench::in_rotation();
+        bench.client.set_scope(Some(1), lexer_mode);
+        let name: &[u8] = if lexer_mode == shift_jis { b"\x95\\" } else { b"t" };
+        let mut copies = Vec::new();
+        write::message(&mut copies, Frontend::Parse, |out| {
+            out.extend_from_slice(&[&b"\0copy "[..], name, b" from stdin\0\0\0"].concat());
+        });
+        copies.extend(bind("", "", &[]));
+        bench.asks(&copies);
+        if early {
+            bench.asks(&bare(Frontend::Flush));
+            bench.says(&bound);
+        }
+        bench.asks(&execute(""));
+        let behind = [close("x"), sync()].concat();
+        let taken = bench.ask(&behind).unwrap();
+        assert_eq!((taken.bytes, taken.stop), (0, Stop::Later), "{lexer_mode:?} {early}");
+        bench.says(if early { &[] } else { &bound });
+        bench.says(&replies(&[Backend::CopyInResponse]));
+        assert_eq!((bench.relay.kept(), bench.relay.turn()), (Some(Kept::CopyIn), Turn::Client));
     }
 }
