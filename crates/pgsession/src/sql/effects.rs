@@ -114,6 +114,8 @@ pub enum EffectKind {
     Prepare,
     /// SQL's EXECUTE, of what only its server has.
     Execute,
+    /// The same of EXPLAIN or CREATE TABLE AS, which may leave the statement undone.
+    MayExecute,
     /// `DEALLOCATE ALL`.
     DeallocateAll,
     /// `LOAD`, which nothing undoes.
@@ -150,6 +152,45 @@ impl EffectKind {
             // What is made under a path stays when that ends.
             EffectKind::TemporaryPath => Some(EffectKind::TemporaryPath),
             _ => None,
+        }
+    }
+
+    /// The effect of this where its command may be left undone: what it would leave may be there, what it
+    /// would take away may be there still.
+    pub(super) fn undone_perhaps(self) -> Option<EffectKind> {
+        match self {
+            EffectKind::Set { name, .. } | EffectKind::Reset { name } => {
+                Some(EffectKind::Set { name, value: None })
+            }
+            EffectKind::SetLocal { name, .. } => Some(EffectKind::SetLocal { name, value: None }),
+            EffectKind::ResetAuthorization => Some(EffectKind::SessionAuthorization),
+            EffectKind::AdvisoryUnlockAll => Some(EffectKind::AdvisoryUnlock),
+            // Neither EXPLAIN nor CREATE TABLE AS runs what is no query.
+            EffectKind::UnlistenAll
+            | EffectKind::DiscardTemporary
+            | EffectKind::DiscardSequences
+            | EffectKind::CloseAll
+            | EffectKind::DeallocateAll
+            | EffectKind::ResetAll
+            | EffectKind::DiscardAll
+            | EffectKind::Savepoint(_)
+            | EffectKind::Release(_)
+            | EffectKind::RollbackTo(_) => None,
+            EffectKind::SetUnknown
+            | EffectKind::SessionAuthorization
+            | EffectKind::Listen
+            | EffectKind::AdvisoryLock
+            | EffectKind::AdvisoryUnlock
+            | EffectKind::Temporary
+            | EffectKind::TemporaryPath
+            | EffectKind::Sequence
+            | EffectKind::Hold
+            | EffectKind::Prepare
+            | EffectKind::Execute
+            | EffectKind::MayExecute
+            | EffectKind::Load
+            | EffectKind::Code
+            | EffectKind::Many => Some(self),
         }
     }
 
@@ -531,7 +572,7 @@ impl Look<'_, '_> {
                     named = false;
                     let execute = self.reader.now().start;
                     if executes && self.takes("execute")? {
-                        self.leave(execute, EffectKind::Execute);
+                        self.leave(execute, EffectKind::MayExecute);
                     }
                     continue;
                 }
@@ -607,7 +648,7 @@ impl Look<'_, '_> {
         }
         let start = self.reader.now().start;
         if self.takes("execute")? {
-            self.leave(start, EffectKind::Execute);
+            self.leave(start, EffectKind::MayExecute);
         } else if self.takes("create")? {
             self.create(start)?;
         } else if self.takes("declare")? {

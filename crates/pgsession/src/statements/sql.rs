@@ -85,7 +85,7 @@ pub(super) fn names(text: &[u8], lexer_mode: LexerMode, followed: Option<&Follow
     let effects = followed.map_or(&[][..], |followed| &followed.effects().effects);
     let named = effects.iter().enumerate().filter_map(|(effect, found)| {
         let usage = match found.what {
-            EffectKind::Execute => Usage::Executes,
+            EffectKind::Execute | EffectKind::MayExecute => Usage::Executes,
             EffectKind::Prepare => Usage::Prepares,
             _ => return None,
         };

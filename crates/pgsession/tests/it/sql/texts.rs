@@ -215,8 +215,8 @@ const EFFECTS: [(&str, &str); 156] = [
     ("close a", ""),
     ("prepare a as select 1", "Prepare"),
     ("prepare transaction 'a'", ""),
-    ("execute a(1); explain execute a", "Execute, 1: Execute"),
-    ("create table a as execute b", "Execute"),
+    ("execute a(1); explain execute a", "Execute, 1: MayExecute"),
+    ("create table a as execute b", "MayExecute"),
     ("create trigger a after insert on b execute function c()", ""),
     (
         "load 'a'; discard all; discard temp; discard plans",

@@ -127,7 +127,9 @@ impl Turn<'_> {
                 let entry = self.cache.entry(id);
                 // The server runs its text as it was parsed once, so no name in that could be put right
                 // each time.
-                if !entry.found.drops.is_empty() || !entry.found.names.is_empty() {
+                // Nothing in DISCARD ALL names one.
+                let drops = entry.found.drops.iter().any(|(_, target)| *target != Target::Discard);
+                if drops || !entry.found.names.is_empty() {
                     return Err(Unresolved::Refused(Refusal::Nested));
                 }
                 all.push((entry.number, id, one.name.clone()));
