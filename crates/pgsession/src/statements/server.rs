@@ -124,8 +124,10 @@ enum Altered {
         number: u64,
         change: u64,
     },
+    /// `change`: that which has made what is closed.
     Closed {
         number: u64,
+        change: u64,
     },
     /// Nothing; but its shape is told, of a Parse by the client or by us.
     Described {
@@ -856,11 +858,12 @@ impl Server {
             }
             // The Close was skipped: the statement is still there, in a version that nobody
             // remembers. It is prepared anew before its next use.
-            Altered::Closed { number } => {
+            Altered::Closed { number, change } => {
                 if self.prepared.peek(number).is_none() {
-                    // Doubtful, so that it serves nobody, whatever its version. No change has the number
-                    // 0, so none takes this for what it has made.
-                    let (version, change, batch) = (Version::default(), 0, 0);
+                    // Doubtful, so that it serves nobody, whatever its version. Where the Parse that has made
+                    // it is skipped, too, that is undone next, and takes it away again: so no more are there
+                    // than before.
+                    let (version, batch) = (Version::default(), 0);
                     let (state, passing) = (State::Doubtful, false);
                     let shape = None;
                     let prepared = Prepared { version, change, batch, state, shape, passing };

@@ -329,8 +329,8 @@ impl Turn<'_> {
             Given::Entry(number) => {
                 // At once: what is asked next must not use it. If the Close is skipped, `undo` puts it
                 // back.
-                self.server.prepared.remove(number);
-                Altered::Closed { number }
+                let closed = self.server.prepared.remove(number).expect("what is closed is there");
+                Altered::Closed { number, change: closed.change }
             }
             _ => Altered::Nothing,
         };
@@ -379,8 +379,8 @@ impl Turn<'_> {
         if self.server.prepared.peek(number).is_some() {
             self.put_close(Given::Entry(number));
         }
-        // More than one may have to go: the limit may be lower than before, and a Close that was skipped
-        // has put its statement back.
+        // More than one may have to go, as the limit may be lower than before. What is skipped leaves no more
+        // than there were: the next Parse in another batch waits for each Close before it (`waits_for`).
         let most = self.cache.bounds.server_max.max(1);
         while self.server.prepared.len() >= most {
             let oldest = self.server.prepared.oldest().expect("there is one at least");

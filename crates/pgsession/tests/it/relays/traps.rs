@@ -541,3 +541,36 @@ fn nothing_is_answered_behind_a_copy_that_may_read_rows() {
         assert_eq!((bench.relay.kept(), bench.relay.turn()), (Some(Kept::CopyIn), Turn::Client));
     }
 }
+
+/// A statement that one batch has prepared and closed again came back with the Close that was skipped, and
+/// stayed beside the one that it had made room for.
+#[test]
+fn what_is_skipped_leaves_no_more_statements_than_there_were() {
+    for most in [1, 2] {
+        let mut bench = Bench::in_rotation();
+        bench.cache.bound(Bounds { server_max: most, ..Bounds::default() });
+        for number in 0..most {
+            bench.asks(&[parse("", &format!("show a{number}"), &[]), sync()].concat());
+            bench.says(&[replies(&[Backend::ParseComplete]), ready(Status::Idle)].concat());
+        }
+        assert_eq!(bench.relay.prepared(), most);
+        let parses: Vec<Vec<u8>> =
+            (0..3 * most).map(|number| parse("", &format!("show b{number}"), &[])).collect();
+        bench.asks(&[execute("no"), parses.concat(), sync()].concat());
+        bench.says(&error(Severity::Error, SqlState::SYNTAX_ERROR));
+        assert_eq!(bench.relay.prepared(), most);
+        bench.says(&ready(Status::Idle));
+        // None of these is there, and each of those may be.
+        for (text, tags) in [
+            ("show b0", &[Frontend::Close, Frontend::Parse, Frontend::Sync]),
+            ("show a0", &[Frontend::Close, Frontend::Parse, Frontend::Sync]),
+        ] {
+            let out = bench.asks(&[parse("", text, &[]), sync()].concat());
+            let sent: Vec<Frontend> = pgtest::messages(&out).iter().map(|&(tag, _)| tag).collect();
+            assert_eq!(sent, tags, "{text}");
+            let both = replies(&[Backend::CloseComplete, Backend::ParseComplete]);
+            bench.says(&[both, ready(Status::Idle)].concat());
+        }
+        assert_eq!(bench.relay.prepared(), most);
+    }
+}
