@@ -285,6 +285,10 @@ pub(crate) struct Server {
     /// True if the open transaction has changed a schema, and if it may have by then.
     alters: bool,
     may_alter: bool,
+    /// True if a text on its way may make a table without its tag saying so.
+    may_make: bool,
+    /// True if a command of a Query has described rows, and is not completed.
+    has_rows: bool,
     /// Steps without an answer yet that run something, or end a segment.
     runs: usize,
     boundaries: usize,
@@ -354,6 +358,8 @@ impl Server {
             may_open: false,
             alters: false,
             may_alter: false,
+            may_make: false,
+            has_rows: false,
             runs: 0,
             boundaries: 0,
             syncs: 0,
@@ -515,6 +521,7 @@ impl Server {
         self.may_open |= may.opens;
         self.copies |= may.copies;
         self.may_alter |= may.alters;
+        self.may_make |= may.makes;
     }
 
     /// Gives up the connection: what its client asked and got no reply for has not happened.
@@ -573,6 +580,7 @@ impl Server {
                         return Ok(self.failed((client, cache), None, message, instead));
                     }
                     Backend::CopyInResponse => self.copies(pipeline),
+                    Backend::RowDescription => self.has_rows = true,
                     Backend::ParameterDescription
                         if front.is_some_and(|(_, step)| step == Step::PutDescribe) =>
                     {
@@ -689,7 +697,7 @@ impl Server {
             assert_eq!(pending, (0, 0, 0), "changes of no request");
             self.held = false;
             self.copies = false;
-            self.may_alter = false;
+            (self.may_alter, self.may_make) = (false, false);
             self.forget_names();
         }
     }
@@ -936,6 +944,7 @@ impl Server {
         body: &[u8],
         to_client: &mut Vec<u8>,
     ) -> Treatment {
+        let has_rows = std::mem::take(&mut self.has_rows);
         match body {
             b"DEALLOCATE\0" => {
                 let Some(special) = self.specials.get(self.specials_done) else {
@@ -974,13 +983,25 @@ impl Server {
                 // At once, not at the end: the same transaction must find nothing older from here on.
                 let alters = [&b"ALTER "[..], b"DROP ", b"CREATE ", b"IMPORT "];
                 let is_code = matches!(body, b"DO\0" | b"CALL\0") && cache.code.is_some();
-                if is_code || alters.iter().any(|tag| body.starts_with(tag)) {
+                let alters = is_code || alters.iter().any(|tag| body.starts_with(tag));
+                if alters || self.has_made_table(body, has_rows) {
                     self.alters = true;
                     cache.has_changed_schema();
                 }
                 Treatment::Pass
             }
         }
+    }
+
+    /// True if a command that completes with this tag may have made a table of what it has selected.
+    fn has_made_table(&self, tag: &[u8], has_rows: bool) -> bool {
+        let is_query = self.expected.front().is_some_and(|front| front.step == Step::Query);
+        if tag.starts_with(b"SELECT ") {
+            // In a Query any other SELECT describes its rows, if there are none too. In the protocol a
+            // Describe is for that, so the text must tell.
+            return if is_query { !has_rows } else { self.may_make };
+        }
+        tag == b"EXPLAIN\0" && self.may_make
     }
 
     /// Rows are wanted: what was sent before their end is for them.
@@ -1006,6 +1027,7 @@ impl Server {
         message: &[u8],
         to_client: &mut Vec<u8>,
     ) -> Treatment {
+        self.has_rows = false;
         // Kept here, since what fails is taken away below.
         let front = self.expected.front().cloned();
         let fields = read::fields(message.get(HEAD..).unwrap_or_default()).ok();

@@ -28,11 +28,13 @@ pub(super) struct May {
     pub(super) copies: bool,
     /// The meaning of a text may be another one behind it: DDL, or code.
     pub(super) alters: bool,
+    /// A table may be made though the tag that completes it is that of a SELECT or of EXPLAIN.
+    pub(super) makes: bool,
 }
 
 impl May {
     /// That of a text which nobody has read.
-    pub(super) const ANYTHING: May = May { opens: true, copies: true, alters: true };
+    pub(super) const ANYTHING: May = May { opens: true, copies: true, alters: true, makes: true };
 
     /// Those of both.
     #[must_use]
@@ -41,12 +43,13 @@ impl May {
             opens: self.opens || other.opens,
             copies: self.copies || other.copies,
             alters: self.alters || other.alters,
+            makes: self.makes || other.makes,
         }
     }
 
     /// True if each Execute of it counts, not its Bind alone.
     pub(super) fn is_told_by_portal(self) -> bool {
-        self.copies || self.alters
+        self.copies || self.alters || self.makes
     }
 }
 
@@ -181,6 +184,7 @@ fn find(text: &[u8], lexer_mode: LexerMode) -> Result<Option<Found>, Unclear> {
                 Keyword::Opens => found.may.opens = true,
                 Keyword::Copy => found.may.copies = true,
                 Keyword::Alters => found.may.alters = true,
+                Keyword::Create => (found.may.alters, found.may.makes) = (true, true),
                 Keyword::Deallocate => match target(&mut tokens)? {
                     Some((at, target, end)) => {
                         found.drops.push((at, target));
@@ -207,7 +211,13 @@ fn find(text: &[u8], lexer_mode: LexerMode) -> Result<Option<Found>, Unclear> {
             if last.kind == Kind::End {
                 return Ok(Some(found));
             }
-            last = tokens.read()?;
+            let before = std::mem::replace(&mut last, tokens.read()?);
+            // `EXPLAIN ANALYZE CREATE TABLE AS`, and `SELECT INTO` wherever it stands.
+            let creates = first.is(text, "explain") && last.is(text, "create");
+            let rows = || before.is(text, "insert") || before.is(text, "merge");
+            if creates || (last.is(text, "into") && !rows()) {
+                (found.may.alters, found.may.makes) = (true, true);
+            }
         }
     }
 }
@@ -242,6 +252,7 @@ enum Keyword {
     Opens,
     Copy,
     Alters,
+    Create,
     Deallocate,
     Discard,
     Other,
@@ -254,7 +265,8 @@ impl Keyword {
             b'b' if named("begin") => Keyword::Opens,
             b's' if named("start") => Keyword::Opens,
             b'c' if named("copy") => Keyword::Copy,
-            b'c' if named("create") || named("call") => Keyword::Alters,
+            b'c' if named("create") => Keyword::Create,
+            b'c' if named("call") => Keyword::Alters,
             b'a' if named("alter") => Keyword::Alters,
             b'd' if named("drop") || named("do") => Keyword::Alters,
             b'i' if named("import") => Keyword::Alters,
@@ -376,6 +388,23 @@ mod tests {
         assert!(may(b"select 1; Alter table t add b int").alters && may(b"do ''").alters);
         assert!(!may(b"select create from drop").alters);
         assert_eq!(may(b"select '"), May::ANYTHING);
+        for text in [
+            "create table t as select 1",
+            "select 1; explain (analyze) create table t as execute s",
+            "select 1 into t",
+            "with x as (insert into t values (1) returning *) select * into u from x",
+        ] {
+            assert!(may(text.as_bytes()).makes && may(text.as_bytes()).alters, "{text}");
+        }
+        for text in [
+            "insert into t values (1)",
+            "with x as (insert into t values (1) returning *) table x",
+            "explain merge /* */ into t using u on true when matched then delete",
+            "select \"into\", 'create'",
+            "alter table t add b int; drop table t",
+        ] {
+            assert!(!may(text.as_bytes()).makes, "{text}");
+        }
     }
 
     #[test]

@@ -384,7 +384,7 @@ fn replies_of_the_gates_own_go_with_what_the_server_says_next() {
     assert_eq!(std::mem::take(&mut bench.to_client), completes);
     assert_eq!(bench.relay.kept(), None);
     bench.asks(&[query("select 2"), runs("", "show a"), sync()].concat());
-    let simple = [completed("SELECT 1"), ready(Status::Idle)].concat();
+    let simple = [rows_of("v", 23), completed("SELECT 1"), ready(Status::Idle)].concat();
     assert_eq!(bench.says(&simple), [simple, completes.clone()].concat(), "in their order");
     bench.says(&ran);
     bench.asks(&[runs("", "show a"), sync()].concat());
@@ -405,6 +405,11 @@ fn replies_of_the_gates_own_are_not_held_without_a_bound() {
     assert!((8192..10_000).contains(&given), "{given}");
     let said = bench.says(&ran.concat());
     assert_eq!(said.len(), 10_000 + ran.concat().len(), "each Parse has its reply");
+}
+
+/// As in the reply to a Query.
+fn rows_of(name: &str, of: u32) -> Vec<u8> {
+    described(name, of).split_off(HEAD + 2)
 }
 
 /// One column of this name and type.
@@ -573,4 +578,87 @@ fn what_is_skipped_leaves_no_more_statements_than_there_were() {
         }
         assert_eq!(bench.relay.prepared(), most);
     }
+}
+
+/// `CREATE TABLE AS` completes with the tag of a SELECT, as `SELECT INTO` does: no change of the schema was
+/// seen, and what was prepared before stayed what a Parse was answered for.
+#[test]
+fn a_table_that_a_query_makes_is_a_change_of_the_schema() {
+    let parsed = replies(&[Backend::ParseComplete]);
+    let mut nothing = Vec::new();
+    write::message(&mut nothing, Backend::ParameterDescription, |out| out.extend([0; 2]));
+    write::bare(&mut nothing, Backend::NoData);
+    let asks = [parse("", "show a", &[]), sync()].concat();
+    let known = || {
+        let mut bench = Bench::in_rotation();
+        bench.asks(&asks);
+        bench.says(&[parsed.clone(), ready(Status::Idle)].concat());
+        assert_eq!(bench.asks(&asks), sync(), "the server has it");
+        bench.says(&ready(Status::Idle));
+        bench
+    };
+    for (text, tag) in [
+        ("create table a.t as select 1", "SELECT 1"),
+        ("create materialized view a.t as select 1", "SELECT 1"),
+        ("explain analyze create table a.t as select 1", "EXPLAIN"),
+        ("explain (analyze, costs off) create table a.t as select 1", "EXPLAIN"),
+        ("select 1 into a.t", "SELECT 1"),
+        ("with x as (select 1) select * into a.t from x", "SELECT 0"),
+        ("explain analyze select 1 into a.t", "EXPLAIN"),
+    ] {
+        let binds = [parse("s", text, &[]), bind("", "s", &[])].concat();
+        let bound = [&parsed[..], &nothing, &replies(&[Backend::BindComplete])].concat();
+        for way in ["a Query", "at once", "behind a Flush"] {
+            let mut bench = known();
+            match way {
+                "a Query" => drop(bench.asks(&query(text))),
+                "at once" => {
+                    bench.asks(&[&binds[..], &execute(""), &sync()].concat());
+                    bench.says(&bound);
+                }
+                _ => {
+                    bench.asks(&[binds.clone(), bare(Frontend::Flush)].concat());
+                    bench.says(&bound);
+                    bench.asks(&[execute(""), sync()].concat());
+                }
+            }
+            bench.says(&[completed(tag), ready(Status::Idle)].concat());
+            assert!(bench.cache.take_schema_news(), "{text}, {way}");
+            assert_ne!(bench.asks(&asks), sync(), "{text}, {way}: it may be another table");
+        }
+    }
+    for (text, replies) in [
+        ("select 1", [rows_of("v", 23), completed("SELECT 1")]),
+        ("select 1 where false", [rows_of("v", 23), completed("SELECT 0")]),
+        ("explain select 1", [rows_of("v", 23), completed("EXPLAIN")]),
+        ("insert into t select 1", [completed("INSERT 0 1"), Vec::new()]),
+    ] {
+        let mut bench = known();
+        bench.asks(&query(text));
+        bench.says(&[&replies.concat()[..], &ready(Status::Idle)].concat());
+        assert!(!bench.cache.take_schema_news(), "{text}");
+        assert_eq!(bench.asks(&asks), sync(), "{text}");
+    }
+}
+
+/// PostgreSQL says what the test above takes for granted.
+#[test]
+fn a_query_that_makes_a_table_describes_no_rows() {
+    let (table, view) = ("drop table if exists t_made", "drop materialized view if exists v_made");
+    for (text, tag) in [
+        ("create table t_made as select 1", "SELECT 1"),
+        ("create table t_made as select 1 where false", "SELECT 0"),
+        ("create materialized view v_made as select 1", "SELECT 1"),
+        ("select 1 into t_made", "SELECT 1"),
+        ("explain (analyze, costs off, timing off, summary off) select 1 into t_made", "EXPLAIN"),
+    ] {
+        let mut gate = small();
+        let steps = [(0, vec![query(table), query(view)]), (0, vec![query(text)])];
+        let read = same(&mut gate, &[&steps[..], &steps[..1]].concat());
+        assert_eq!(has(&read[1], &format!("CommandComplete {tag}\\x00")), 1, "{:?}", read[1]);
+        assert_eq!(has(&read[1], "columns"), usize::from(tag == "EXPLAIN"), "{text}");
+    }
+    let read =
+        same(&mut small(), &[(0, vec![query("select where false"), query("table pg_am limit 0")])]);
+    assert_eq!(has(&read[0], "columns"), 2);
 }
