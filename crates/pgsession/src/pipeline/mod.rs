@@ -716,6 +716,16 @@ impl Pipeline {
     /// # Errors
     /// If the request must not be answered: as [`send`](Pipeline::send) has it.
     pub fn answer_here(&mut self, reply: Local) -> Result<Sent, SendError> {
+        self.answer_within(reply, OWED_MAX)
+    }
+
+    /// The same behind messages of the gate's for that request, as
+    /// [`send_behind_others`](Pipeline::send_behind_others).
+    pub(super) fn answer_behind_others(&mut self, reply: Local) -> Result<Sent, SendError> {
+        self.answer_within(reply, usize::MAX)
+    }
+
+    fn answer_within(&mut self, reply: Local, bound: usize) -> Result<Sent, SendError> {
         let tag = match reply {
             Local::ParseComplete => Frontend::Parse,
             Local::CloseComplete => Frontend::Close,
@@ -726,7 +736,7 @@ impl Pipeline {
             // The server would pass over the request, so the gate's reply must not come either.
             (_, _, Skip::Yes) => Ok(Sent::Discarded),
             (_, _, Skip::Maybe) => Err(SendError::Ambiguous { tag }),
-            _ => self.push(Request { kind: Kind::Here(reply), whose: Whose::Client }, OWED_MAX),
+            _ => self.push(Request { kind: Kind::Here(reply), whose: Whose::Client }, bound),
         }
     }
 

@@ -186,7 +186,7 @@ impl Reason {
             EffectKind::AdvisoryLock => Reason::AdvisoryLock,
             EffectKind::Temporary | EffectKind::TemporaryPath => Reason::Temporary,
             EffectKind::Hold => Reason::Hold,
-            EffectKind::Prepare | EffectKind::Execute => Reason::Prepare,
+            EffectKind::Prepare | EffectKind::Execute | EffectKind::MayExecute => Reason::Prepare,
             EffectKind::Load => Reason::Load,
             EffectKind::Code => Reason::Code,
             EffectKind::Sequence => Reason::Sequence,
@@ -551,10 +551,20 @@ impl Followed {
             let Some(executed) = executed else { continue };
             // As effects of the command that executes it, or they would be told of another
             // CommandComplete.
-            let here = |what: &EffectKind| Effect { what: what.clone(), ..effect.clone() };
-            effects
-                .effects
-                .extend(executed.effects.effects.iter().map(|effect| here(&effect.what)));
+            let here = |what| Effect { what, ..effect.clone() };
+            for left in executed.effects.effects.iter().map(|effect| effect.what.clone()) {
+                let left = match effect.what {
+                    EffectKind::MayExecute => left.undone_perhaps(),
+                    _ => Some(left),
+                };
+                // A value that is not known goes with no client, whatever choice was made of one that is.
+                if let Some(EffectKind::Set { name, value: None }) = &left
+                    && !is_reported(name)
+                {
+                    pins = pins.with(Reasons::of(Reason::Set));
+                }
+                effects.effects.extend(left.map(here));
+            }
             effects.unclear = effects.unclear.or(executed.effects.unclear);
             pins = pins.with(executed.pins);
             if executed.sequences == Sequences::Asked {

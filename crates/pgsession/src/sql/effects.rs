@@ -15,7 +15,8 @@ use super::reading::{Reader, values};
 use super::settings::{Value, is_meaning};
 use super::tokens::{Kind, LexerMode, Token, Unclear};
 
-/// Limit of the session effects that are told of one text; one with more is [`EffectKind::Many`].
+/// Limit of the session effects that are told of one text; behind them stands [`EffectKind::Many`] if there
+/// are more.
 // A text with more is followed no further: its client keeps its server, which is always right.
 const EFFECTS_MAX: usize = 256;
 
@@ -113,6 +114,8 @@ pub enum EffectKind {
     Prepare,
     /// SQL's EXECUTE, of what only its server has.
     Execute,
+    /// The same of EXPLAIN or CREATE TABLE AS, which may leave the statement undone.
+    MayExecute,
     /// `DEALLOCATE ALL`.
     DeallocateAll,
     /// `LOAD`, which nothing undoes.
@@ -152,6 +155,45 @@ impl EffectKind {
         }
     }
 
+    /// The effect of this where its command may be left undone: what it would leave may be there, what it
+    /// would take away may be there still.
+    pub(super) fn undone_perhaps(self) -> Option<EffectKind> {
+        match self {
+            EffectKind::Set { name, .. } | EffectKind::Reset { name } => {
+                Some(EffectKind::Set { name, value: None })
+            }
+            EffectKind::SetLocal { name, .. } => Some(EffectKind::SetLocal { name, value: None }),
+            EffectKind::ResetAuthorization => Some(EffectKind::SessionAuthorization),
+            EffectKind::AdvisoryUnlockAll => Some(EffectKind::AdvisoryUnlock),
+            // Neither EXPLAIN nor CREATE TABLE AS runs what is no query.
+            EffectKind::UnlistenAll
+            | EffectKind::DiscardTemporary
+            | EffectKind::DiscardSequences
+            | EffectKind::CloseAll
+            | EffectKind::DeallocateAll
+            | EffectKind::ResetAll
+            | EffectKind::DiscardAll
+            | EffectKind::Savepoint(_)
+            | EffectKind::Release(_)
+            | EffectKind::RollbackTo(_) => None,
+            EffectKind::SetUnknown
+            | EffectKind::SessionAuthorization
+            | EffectKind::Listen
+            | EffectKind::AdvisoryLock
+            | EffectKind::AdvisoryUnlock
+            | EffectKind::Temporary
+            | EffectKind::TemporaryPath
+            | EffectKind::Sequence
+            | EffectKind::Hold
+            | EffectKind::Prepare
+            | EffectKind::Execute
+            | EffectKind::MayExecute
+            | EffectKind::Load
+            | EffectKind::Code
+            | EffectKind::Many => Some(self),
+        }
+    }
+
     /// True if things may be temporary that are made without a schema behind it.
     fn sets_temporary_path(&self) -> bool {
         match self {
@@ -171,15 +213,18 @@ impl EffectKind {
 pub fn effects(text: &[u8], lexer_mode: LexerMode) -> Effects {
     let mut found = Effects::default();
     let read = Reader::new(text, lexer_mode).and_then(|reader| {
-        let (into, bodies) = (Into::May, Bodies::None);
-        Look { reader, command: 0, out: &mut found.effects, into, bodies }.text()
+        let (into, bodies, many) = (Into::May, Bodies::None, None);
+        Look { reader, command: 0, out: &mut found.effects, many, into, bodies }.text()
     });
     match read {
-        Ok(commands) => found.commands = Some(commands),
+        Ok((commands, many)) => {
+            found.commands = Some(commands);
+            found.effects.extend(many);
+        }
         // The server refuses the text as a whole, or nobody can read it: half of it says nothing.
         Err(unclear) => return Effects { unclear: Some(unclear), ..Effects::default() },
     }
-    debug_assert!(found.effects.len() <= EFFECTS_MAX, "{} effects", found.effects.len());
+    debug_assert!(found.effects.len() <= EFFECTS_MAX + 1, "{} effects", found.effects.len());
     debug_assert!(found.effects.is_sorted_by_key(|effect| effect.command), "{found:?}");
     debug_assert!(found.effects.iter().all(|effect| effect.at.end <= text.len()), "{found:?}");
     found
@@ -205,6 +250,9 @@ struct Look<'a, 'o> {
     reader: Reader<'a>,
     command: usize,
     out: &'o mut Vec<Effect>,
+    /// The first effect that is not told, as the mark of all.
+    // Not among the others, since some of these are taken back or read anew.
+    many: Option<Effect>,
     into: Into,
     bodies: Bodies,
 }
@@ -212,8 +260,8 @@ struct Look<'a, 'o> {
 type Step = Result<(), Unclear>;
 
 impl Look<'_, '_> {
-    /// Reads all of it; how many commands it has.
-    fn text(mut self) -> Result<usize, Unclear> {
+    /// Reads all of it; how many commands it has, and the mark of the effects that are not told.
+    fn text(mut self) -> Result<(usize, Option<Effect>), Unclear> {
         while self.reader.next_command()? {
             (self.into, self.bodies) = (Into::May, Bodies::None);
             self.command()?;
@@ -224,7 +272,7 @@ impl Look<'_, '_> {
             }
             self.command += 1;
         }
-        Ok(self.command)
+        Ok((self.command, self.many))
     }
 
     fn is(&self, keyword: &str) -> bool {
@@ -251,11 +299,14 @@ impl Look<'_, '_> {
     }
 
     fn leave(&mut self, start: usize, what: EffectKind) {
+        if self.many.is_some() {
+            return;
+        }
+        let (command, at) = (self.command, start..self.reader.behind().max(start));
         if self.out.len() < EFFECTS_MAX {
-            let at = start..self.reader.behind().max(start);
-            self.out.push(Effect { command: self.command, at, what });
-        } else if let Some(last) = self.out.last_mut() {
-            last.what = EffectKind::Many;
+            self.out.push(Effect { command, at, what });
+        } else {
+            self.many = Some(Effect { command, at, what: EffectKind::Many });
         }
     }
 
@@ -521,7 +572,7 @@ impl Look<'_, '_> {
                     named = false;
                     let execute = self.reader.now().start;
                     if executes && self.takes("execute")? {
-                        self.leave(execute, EffectKind::Execute);
+                        self.leave(execute, EffectKind::MayExecute);
                     }
                     continue;
                 }
@@ -540,9 +591,11 @@ impl Look<'_, '_> {
                 Kind::Word | Kind::Quoted | Kind::UnicodeQuoted
                     if named && now.name(self.reader.text()).is_some() =>
                 {
+                    let place = self.out.len();
                     if self.temporary(start)? {
                         named = false;
-                        temporary = Some(self.out.len() - 1);
+                        // Where it is not told, nothing is there to be taken back.
+                        temporary = (self.out.len() > place).then_some(place);
                     } else if self.reader.now() == now {
                         self.reader.advance()?;
                     }
@@ -595,7 +648,7 @@ impl Look<'_, '_> {
         }
         let start = self.reader.now().start;
         if self.takes("execute")? {
-            self.leave(start, EffectKind::Execute);
+            self.leave(start, EffectKind::MayExecute);
         } else if self.takes("create")? {
             self.create(start)?;
         } else if self.takes("declare")? {

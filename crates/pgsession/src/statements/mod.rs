@@ -77,8 +77,8 @@
 //! - Types of parameters: if one client prepares a text under two names and two values that no text
 //!   shows, in one transaction, both have the types of the last Parse.
 //! - How a text is cut behind a `standard_conforming_strings` of such a value, in the same segment.
-//! - Changes of a schema that the gate does not see: by functions, by `SELECT INTO`, past the gate, or
-//!   under another name of the database. The first client that uses an unnamed statement of what was
+//! - Changes of a schema that the gate does not see: by functions, past the gate, under another name of
+//!   the database, or by a `SELECT INTO` in a Query that has no reply yet. The first client that uses an unnamed statement of what was
 //!   changed is told 0A000. From then on all Parses are the server's again.
 //! - Literals that say when they are read: they are as of the last Parse, by whichever client and at
 //!   whichever server. A `time with time zone` has the summer time of the day of any earlier Parse.

@@ -13,7 +13,7 @@ use self::portals::{Portal, Portals};
 use super::Client;
 use super::recent::Recent;
 use super::shape::{self, Known, Shape};
-use super::sql::Target;
+use super::sql::{May, Target};
 use super::statement_cache::{Change, EntryId, StatementCache, Version};
 use crate::pipeline::{Fate, Local, Pipeline, Sent, Violation, Whose};
 use crate::sql::{self, Effect, Followed, Left, Reason, Reasons};
@@ -124,8 +124,10 @@ enum Altered {
         number: u64,
         change: u64,
     },
+    /// `change`: that which has made what is closed.
     Closed {
         number: u64,
+        change: u64,
     },
     /// Nothing; but its shape is told, of a Parse by the client or by us.
     Described {
@@ -283,6 +285,10 @@ pub(crate) struct Server {
     /// True if the open transaction has changed a schema, and if it may have by then.
     alters: bool,
     may_alter: bool,
+    /// True if a text on its way may make a table without its tag saying so.
+    may_make: bool,
+    /// True if a command of a Query has described rows, and is not completed.
+    has_rows: bool,
     /// Steps without an answer yet that run something, or end a segment.
     runs: usize,
     boundaries: usize,
@@ -352,6 +358,8 @@ impl Server {
             may_open: false,
             alters: false,
             may_alter: false,
+            may_make: false,
+            has_rows: false,
             runs: 0,
             boundaries: 0,
             syncs: 0,
@@ -508,6 +516,14 @@ impl Server {
         self.means = self.watched.iter().any(|watched| watched.followed.changes_meaning());
     }
 
+    /// Something is on its way that may do this.
+    fn may(&mut self, may: May) {
+        self.may_open |= may.opens;
+        self.copies |= may.copies;
+        self.may_alter |= may.alters;
+        self.may_make |= may.makes;
+    }
+
     /// Gives up the connection: what its client asked and got no reply for has not happened.
     pub(crate) fn lost(mut self, client: &mut Client, cache: &mut StatementCache) {
         // The last first, since each puts back what it found.
@@ -564,6 +580,7 @@ impl Server {
                         return Ok(self.failed((client, cache), None, message, instead));
                     }
                     Backend::CopyInResponse => self.copies(pipeline),
+                    Backend::RowDescription => self.has_rows = true,
                     Backend::ParameterDescription
                         if front.is_some_and(|(_, step)| step == Step::PutDescribe) =>
                     {
@@ -680,7 +697,7 @@ impl Server {
             assert_eq!(pending, (0, 0, 0), "changes of no request");
             self.held = false;
             self.copies = false;
-            self.may_alter = false;
+            (self.may_alter, self.may_make) = (false, false);
             self.forget_names();
         }
     }
@@ -849,11 +866,12 @@ impl Server {
             }
             // The Close was skipped: the statement is still there, in a version that nobody
             // remembers. It is prepared anew before its next use.
-            Altered::Closed { number } => {
+            Altered::Closed { number, change } => {
                 if self.prepared.peek(number).is_none() {
-                    // Doubtful, so that it serves nobody, whatever its version. No change has the number
-                    // 0, so none takes this for what it has made.
-                    let (version, change, batch) = (Version::default(), 0, 0);
+                    // Doubtful, so that it serves nobody, whatever its version. Where the Parse that has made
+                    // it is skipped, too, that is undone next, and takes it away again: so no more are there
+                    // than before.
+                    let (version, batch) = (Version::default(), 0);
                     let (state, passing) = (State::Doubtful, false);
                     let shape = None;
                     let prepared = Prepared { version, change, batch, state, shape, passing };
@@ -926,6 +944,7 @@ impl Server {
         body: &[u8],
         to_client: &mut Vec<u8>,
     ) -> Treatment {
+        let has_rows = std::mem::take(&mut self.has_rows);
         match body {
             b"DEALLOCATE\0" => {
                 let Some(special) = self.specials.get(self.specials_done) else {
@@ -964,13 +983,25 @@ impl Server {
                 // At once, not at the end: the same transaction must find nothing older from here on.
                 let alters = [&b"ALTER "[..], b"DROP ", b"CREATE ", b"IMPORT "];
                 let is_code = matches!(body, b"DO\0" | b"CALL\0") && cache.code.is_some();
-                if is_code || alters.iter().any(|tag| body.starts_with(tag)) {
+                let alters = is_code || alters.iter().any(|tag| body.starts_with(tag));
+                if alters || self.has_made_table(body, has_rows) {
                     self.alters = true;
                     cache.has_changed_schema();
                 }
                 Treatment::Pass
             }
         }
+    }
+
+    /// True if a command that completes with this tag may have made a table of what it has selected.
+    fn has_made_table(&self, tag: &[u8], has_rows: bool) -> bool {
+        let is_query = self.expected.front().is_some_and(|front| front.step == Step::Query);
+        if tag.starts_with(b"SELECT ") {
+            // In a Query any other SELECT describes its rows, if there are none too. In the protocol a
+            // Describe is for that, so the text must tell.
+            return if is_query { !has_rows } else { self.may_make };
+        }
+        tag == b"EXPLAIN\0" && self.may_make
     }
 
     /// Rows are wanted: what was sent before their end is for them.
@@ -996,6 +1027,7 @@ impl Server {
         message: &[u8],
         to_client: &mut Vec<u8>,
     ) -> Treatment {
+        self.has_rows = false;
         // Kept here, since what fails is taken away below.
         let front = self.expected.front().cloned();
         let fields = read::fields(message.get(HEAD..).unwrap_or_default()).ok();

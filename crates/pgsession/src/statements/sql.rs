@@ -19,15 +19,44 @@ pub(super) enum Target {
     Discard,
 }
 
-/// Contents of a text that concern statements.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+/// Possible effects of a text on what is asked behind it, before its replies have come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct May {
     /// A transaction may be open behind it that was not before.
     pub(super) opens: bool,
     /// COPY is in it.
     pub(super) copies: bool,
     /// The meaning of a text may be another one behind it: DDL, or code.
     pub(super) alters: bool,
+    /// A table may be made though the tag that completes it is that of a SELECT or of EXPLAIN.
+    pub(super) makes: bool,
+}
+
+impl May {
+    /// That of a text which nobody has read.
+    pub(super) const ANYTHING: May = May { opens: true, copies: true, alters: true, makes: true };
+
+    /// Those of both.
+    #[must_use]
+    pub(super) fn with(self, other: May) -> May {
+        May {
+            opens: self.opens || other.opens,
+            copies: self.copies || other.copies,
+            alters: self.alters || other.alters,
+            makes: self.makes || other.makes,
+        }
+    }
+
+    /// True if each Execute of it counts, not its Bind alone.
+    pub(super) fn is_told_by_portal(self) -> bool {
+        self.copies || self.alters || self.makes
+    }
+}
+
+/// Contents of a text that concern statements.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) may: May,
     /// The statements that it drops, in its order, and the places that name them.
     pub(super) drops: Vec<(Range<usize>, Target)>,
     /// The statements that it executes or prepares, in its order.
@@ -59,7 +88,7 @@ pub(super) fn names(text: &[u8], lexer_mode: LexerMode, followed: Option<&Follow
     let effects = followed.map_or(&[][..], |followed| &followed.effects().effects);
     let named = effects.iter().enumerate().filter_map(|(effect, found)| {
         let usage = match found.what {
-            EffectKind::Execute => Usage::Executes,
+            EffectKind::Execute | EffectKind::MayExecute => Usage::Executes,
             EffectKind::Prepare => Usage::Prepares,
             _ => return None,
         };
@@ -82,9 +111,9 @@ const DROPS_MAX: usize = 64;
 /// Looks through a text. One that does not end, or closes what it did not open, is an error for the
 /// server to tell: nothing is found in it.
 pub(super) fn look(text: &[u8], lexer_mode: LexerMode) -> Found {
-    // Nothing is found that could be rewritten. What the text may do to the transaction and to the schema
-    // is taken for the worst.
-    let unclear = || Found { opens: true, alters: true, ..Found::default() };
+    // Nothing is found that could be rewritten. What the text may do is taken for the worst: the server
+    // may read it otherwise, in an encoding of the client's for one.
+    let unclear = || Found { may: May::ANYTHING, ..Found::default() };
     find(text, lexer_mode).ok().flatten().unwrap_or_else(unclear)
 }
 
@@ -152,9 +181,10 @@ fn find(text: &[u8], lexer_mode: LexerMode) -> Result<Option<Found>, Unclear> {
             Kind::End => return Ok(Some(found)),
             Kind::Semicolon => continue,
             Kind::Word => match Keyword::of(&text[first.at()]) {
-                Keyword::Opens => found.opens = true,
-                Keyword::Copy => found.copies = true,
-                Keyword::Alters => found.alters = true,
+                Keyword::Opens => found.may.opens = true,
+                Keyword::Copy => found.may.copies = true,
+                Keyword::Alters => found.may.alters = true,
+                Keyword::Create => (found.may.alters, found.may.makes) = (true, true),
                 Keyword::Deallocate => match target(&mut tokens)? {
                     Some((at, target, end)) => {
                         found.drops.push((at, target));
@@ -181,7 +211,13 @@ fn find(text: &[u8], lexer_mode: LexerMode) -> Result<Option<Found>, Unclear> {
             if last.kind == Kind::End {
                 return Ok(Some(found));
             }
-            last = tokens.read()?;
+            let before = std::mem::replace(&mut last, tokens.read()?);
+            // `EXPLAIN ANALYZE CREATE TABLE AS`, and `SELECT INTO` wherever it stands.
+            let creates = first.is(text, "explain") && last.is(text, "create");
+            let rows = || before.is(text, "insert") || before.is(text, "merge");
+            if creates || (last.is(text, "into") && !rows()) {
+                (found.may.alters, found.may.makes) = (true, true);
+            }
         }
     }
 }
@@ -216,6 +252,7 @@ enum Keyword {
     Opens,
     Copy,
     Alters,
+    Create,
     Deallocate,
     Discard,
     Other,
@@ -228,7 +265,8 @@ impl Keyword {
             b'b' if named("begin") => Keyword::Opens,
             b's' if named("start") => Keyword::Opens,
             b'c' if named("copy") => Keyword::Copy,
-            b'c' if named("create") || named("call") => Keyword::Alters,
+            b'c' if named("create") => Keyword::Create,
+            b'c' if named("call") => Keyword::Alters,
             b'a' if named("alter") => Keyword::Alters,
             b'd' if named("drop") || named("do") => Keyword::Alters,
             b'i' if named("import") => Keyword::Alters,
@@ -343,11 +381,30 @@ mod tests {
 
     #[test]
     fn what_opens_or_copies_is_found() {
-        assert!(look(b"select 1; BEGIN").opens && look(b" start transaction").opens);
-        assert!(!look(b"select 1; commit").opens && look(b"select '").opens);
-        assert!(look(b"Copy t from stdin").copies && !look(b"select copy").copies);
-        assert!(look(b"select 1; Alter table t add b int").alters && look(b"do ''").alters);
-        assert!(look(b"select '").alters && !look(b"select create from drop").alters);
+        let may = |text: &[u8]| look(text).may;
+        assert!(may(b"select 1; BEGIN").opens && may(b" start transaction").opens);
+        assert!(!may(b"select 1; commit").opens);
+        assert!(may(b"Copy t from stdin").copies && !may(b"select copy").copies);
+        assert!(may(b"select 1; Alter table t add b int").alters && may(b"do ''").alters);
+        assert!(!may(b"select create from drop").alters);
+        assert_eq!(may(b"select '"), May::ANYTHING);
+        for text in [
+            "create table t as select 1",
+            "select 1; explain (analyze) create table t as execute s",
+            "select 1 into t",
+            "with x as (insert into t values (1) returning *) select * into u from x",
+        ] {
+            assert!(may(text.as_bytes()).makes && may(text.as_bytes()).alters, "{text}");
+        }
+        for text in [
+            "insert into t values (1)",
+            "with x as (insert into t values (1) returning *) table x",
+            "explain merge /* */ into t using u on true when matched then delete",
+            "select \"into\", 'create'",
+            "alter table t add b int; drop table t",
+        ] {
+            assert!(!may(text.as_bytes()).makes, "{text}");
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::{
 use crate::pipeline::{self, SendError};
 use crate::sql::{Prefilter, prefilter};
 use crate::statements::shape::Known;
-use crate::statements::sql::{self, Found};
+use crate::statements::sql::{self, Found, May};
 use crate::statements::statement_cache::{Given, Room, Untaken};
 use pgwire::frame::Frontend;
 use pgwire::message::write;
@@ -210,7 +210,7 @@ impl Turn<'_> {
                     Step::OwnParse => Local::ParseComplete,
                     _ => Local::CloseComplete,
                 };
-                let sent = self.pipeline.answer_here(reply);
+                let sent = self.pipeline.answer_behind_others(reply);
                 return self.expect(sent, step, renamed, altered);
             }
         };
@@ -329,8 +329,8 @@ impl Turn<'_> {
             Given::Entry(number) => {
                 // At once: what is asked next must not use it. If the Close is skipped, `undo` puts it
                 // back.
-                self.server.prepared.remove(number);
-                Altered::Closed { number }
+                let closed = self.server.prepared.remove(number).expect("what is closed is there");
+                Altered::Closed { number, change: closed.change }
             }
             _ => Altered::Nothing,
         };
@@ -379,8 +379,8 @@ impl Turn<'_> {
         if self.server.prepared.peek(number).is_some() {
             self.put_close(Given::Entry(number));
         }
-        // More than one may have to go: the limit may be lower than before, and a Close that was skipped
-        // has put its statement back.
+        // More than one may have to go, as the limit may be lower than before. What is skipped leaves no more
+        // than there were: the next Parse in another batch waits for each Close before it (`waits_for`).
         let most = self.cache.bounds.server_max.max(1);
         while self.server.prepared.len() >= most {
             let oldest = self.server.prepared.oldest().expect("there is one at least");
@@ -716,8 +716,11 @@ impl Turn<'_> {
             Err(forward) => return forward,
         };
         let drops = id.filter(|&id| !self.cache.entry(id).found.drops.is_empty());
+        let may = id.map_or(May::default(), |id| self.cache.entry(id).found.may);
+        let may = self.may_do(may, &meanings);
+        let is_told = followed.is_some() || drops.is_some() || may.is_told_by_portal();
         // Before anything is written for the Bind: a refusal must come alone.
-        if (followed.is_some() || drops.is_some()) && self.server.portals.is_full() {
+        if is_told && self.server.portals.is_full() {
             return self.refuse(message, Refusal::Portals { most: PORTALS_MAX });
         }
         if self.asks_of_sequences(followed.as_deref()) {
@@ -743,12 +746,7 @@ impl Turn<'_> {
             Ok(given) => given,
             Err(unresolved) => return self.unresolved(message, unresolved),
         };
-        if let Some(id) = id {
-            let found = &self.cache.entry(id).found;
-            self.server.may_open |= found.opens;
-            self.server.copies |= found.copies;
-            self.server.may_alter |= found.alters;
-        }
+        self.server.may(may);
         // Both names with their zeros. The portal's stays as it is: portals are the client's own at its
         // server.
         let old = portal.len() + name.len() + 2;
@@ -759,9 +757,9 @@ impl Turn<'_> {
         self.push(Step::Bind, Renamed::Nothing, altered);
         // By this name the client is told of an error, and what it knows of the statement is found again.
         self.server.name(self.client, name);
-        if followed.is_some() || drops.is_some() || !self.server.portals.is_empty() {
+        if is_told || naming.is_some() || !self.server.portals.is_empty() {
             let (number, batch, name) = (self.asked_last(), self.server.batch, portal.into());
-            let portal = Portal { number, batch, name, drops, followed, naming };
+            let portal = Portal { number, batch, name, drops, followed, naming, may };
             self.server.portals.asked(portal, self.cache);
         }
         Forward::Behind { bytes: HEAD + old }
@@ -815,7 +813,6 @@ impl Turn<'_> {
             Executed::Named(meanings) => meanings,
             Executed::Other(forward) => return Err(forward),
         };
-        self.may_do(&meanings);
         let followed = self.executing(followed, &found, &meanings);
         Ok((meanings, followed))
     }
@@ -924,11 +921,14 @@ impl Turn<'_> {
         if special.is_some_and(|portal| self.server.is_unclear(portal)) {
             return self.later();
         }
-        let followed = special.and_then(|portal| portal.followed.clone());
+        let (followed, drops) =
+            special.map_or((None, None), |portal| (portal.followed.clone(), portal.drops));
+        let may = special.map_or(May::default(), |portal| portal.may);
         if let Some(naming) = special.and_then(|portal| portal.naming.clone()) {
-            return self.execute_named(message, &naming, followed);
+            return self.execute_named(message, &naming, followed, may);
         }
-        let Some(id) = special.and_then(|portal| portal.drops) else {
+        let Some(id) = drops else {
+            self.server.may(may);
             self.plain(Step::Execute);
             if let Some(followed) = followed {
                 self.watch(&followed);
@@ -986,7 +986,7 @@ impl Turn<'_> {
             },
             _ => {
                 // Of a text that is not read anything may be true.
-                let found = Found { opens: true, copies: true, alters: true, ..Found::default() };
+                let found = Found { may: May::ANYTHING, ..Found::default() };
                 (found, self.cache.code.clone())
             }
         };
@@ -1006,10 +1006,7 @@ impl Turn<'_> {
             Executed::Named(meanings) => meanings,
             Executed::Other(forward) => return forward,
         };
-        self.server.may_open |= found.opens;
-        self.server.copies |= found.copies;
-        self.server.may_alter |= found.alters;
-        self.may_do(&meanings);
+        self.server.may(self.may_do(found.may, &meanings));
         let forward = if found.drops.is_empty() && meanings.is_empty() {
             Forward::AsItIs
         } else {
@@ -1036,7 +1033,8 @@ impl Turn<'_> {
                 return Ok((Found { names, ..sql::look(text, lexer_mode) }, followed));
             }
         };
-        Ok((Found { opens, ..Found::default() }, None))
+        let may = May { opens, ..May::default() };
+        Ok((Found { may, ..Found::default() }, None))
     }
 
     /// The names of ours for those of the statements that a Query drops, and where they go.

@@ -1,18 +1,20 @@
-//! Portals of a session that drop statements or have session effects: an Execute does not say.
+//! Portals of a session that drop statements, have session effects, copy or change a schema: an Execute
+//! does not say.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::ask::Naming;
 use super::{EntryId, Followed, StatementCache};
+use crate::statements::sql::May;
 
 /// The most that are remembered at once.
 // Each Bind and Execute looks through them by name, so they must be few. Portals that leave nothing and
 // hide none of these are not among them.
 pub(super) const PORTALS_MAX: usize = 64;
 
-/// A portal that drops statements or leaves something behind, or that takes the name of such a one
-/// once its Bind is done.
+/// A portal that drops statements, leaves something behind, copies or changes a schema, or that takes the
+/// name of such a one once its Bind is done.
 #[derive(Debug)]
 pub(super) struct Portal {
     /// Of its Bind, and of the batch that this is in.
@@ -22,11 +24,16 @@ pub(super) struct Portal {
     pub(super) drops: Option<EntryId>,
     pub(super) followed: Option<Arc<Followed>>,
     pub(super) naming: Option<Naming>,
+    /// The possible effects of each Execute of it: its Bind may be answered long before.
+    pub(super) may: May,
 }
 
 impl Portal {
     fn is_plain(&self) -> bool {
-        self.drops.is_none() && self.followed.is_none() && self.naming.is_none()
+        self.drops.is_none()
+            && self.followed.is_none()
+            && self.naming.is_none()
+            && !self.may.is_told_by_portal()
     }
 
     /// The statements that it needs.

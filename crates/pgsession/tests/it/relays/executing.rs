@@ -1,5 +1,6 @@
 //! SQL's EXECUTE, PREPARE and DEALLOCATE of names that clients have prepared by the protocol.
 
+use pgsession::sql::Reason;
 use pgsession::statements::Bounds;
 
 use super::*;
@@ -242,4 +243,53 @@ fn arguments_have_the_types_that_the_statement_was_prepared_with() {
         ],
     );
     assert_eq!((has(&read[4], "DataRow"), has(&read[5], "22003")), (1, 1));
+}
+
+/// A `DISCARD ALL` counted as a name that it drops, and the gate refused to run it. PostgreSQL says in its
+/// own words that it cannot be run so, and explains it.
+#[test]
+fn discard_all_may_be_executed_and_explained() {
+    let read = same(
+        &mut small(),
+        &[
+            (0, vec![parse("s1", "discard all", &[]), parse("s2", "select 2", &[])]),
+            (1, vec![parse("s1", "select 1", &[])]),
+            (0, vec![query("explain execute s1")]),
+            (0, vec![query("execute s1"), again("s2")]),
+            (0, vec![query("begin"), query("execute s1"), query("rollback"), again("s2")]),
+            (0, vec![runs("", "explain execute s1"), sync(), runs("", "execute s1")]),
+            (0, vec![again("s2"), query("explain execute s1; execute s2")]),
+            (1, vec![again("s1")]),
+        ],
+    );
+    assert_eq!((has(&read[2], "CommandComplete EXPLAIN"), has(&read[3], "25001")), (1, 1));
+    assert_eq!((has(&read[5], "CommandComplete EXPLAIN"), has(&read[7], "DataRow")), (1, 1));
+}
+
+/// What is only explained was taken for done: a client that listened was let go by an `UNLISTEN *` of which
+/// it had seen the plan, and a setting was the client's that no server had.
+#[test]
+fn what_is_explained_takes_nothing_away() {
+    for (leaves, text, reason) in [
+        ("listen explained", "unlisten *", Reason::Listen),
+        ("listen explained", "discard all", Reason::Listen),
+        ("select pg_advisory_lock(78)", "select pg_advisory_unlock_all()", Reason::AdvisoryLock),
+        ("select 1", "select set_config('explained.a', 'b', false)", Reason::Set),
+    ] {
+        for explain in ["explain execute s", "explain (costs off) execute s"] {
+            let mut gate = Gate::new(1, Bounds::default());
+            let mut client = ClientStatements::new();
+            let steps = [query(leaves), parse("s", text, &[]), sync(), query(explain)];
+            let at = gate.free.pop_front().unwrap();
+            gate.passes(&mut client, at, &step(&steps), Ending::Settled);
+            let relay = &gate.lines[at].relay;
+            assert!(relay.kept().is_none() && relay.pins().has(reason), "{text}: {explain}");
+            // What is run is done.
+            gate.passes(&mut client, at, &step(&[query("execute s")]), Ending::Settled);
+            let relay = &gate.lines[at].relay;
+            let stays = reason == Reason::Set || text == "discard all";
+            assert_eq!(relay.pins().has(reason), stays, "{text}");
+            gate.effects(client, at);
+        }
+    }
 }

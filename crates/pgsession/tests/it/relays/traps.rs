@@ -1,8 +1,10 @@
 //! Traps that poolers fell into, with a server of our own words: what is said when no client is
 //! there, what keeps a server, what ends it. `trap_N` is the trap of this number.
 
+use pgsession::pipeline::OWED_MAX;
 use pgsession::relay::{ClientFault, Taken};
 use pgsession::sql::Reason;
+use pgsession::sql::tokens::{Encoding, LexerMode};
 use pgwire::SqlState;
 use pgwire::message::{Report, Severity, Status};
 
@@ -382,7 +384,7 @@ fn replies_of_the_gates_own_go_with_what_the_server_says_next() {
     assert_eq!(std::mem::take(&mut bench.to_client), completes);
     assert_eq!(bench.relay.kept(), None);
     bench.asks(&[query("select 2"), runs("", "show a"), sync()].concat());
-    let simple = [completed("SELECT 1"), ready(Status::Idle)].concat();
+    let simple = [rows_of("v", 23), completed("SELECT 1"), ready(Status::Idle)].concat();
     assert_eq!(bench.says(&simple), [simple, completes.clone()].concat(), "in their order");
     bench.says(&ran);
     bench.asks(&[runs("", "show a"), sync()].concat());
@@ -403,6 +405,11 @@ fn replies_of_the_gates_own_are_not_held_without_a_bound() {
     assert!((8192..10_000).contains(&given), "{given}");
     let said = bench.says(&ran.concat());
     assert_eq!(said.len(), 10_000 + ran.concat().len(), "each Parse has its reply");
+}
+
+/// As in the reply to a Query.
+fn rows_of(name: &str, of: u32) -> Vec<u8> {
+    described(name, of).split_off(HEAD + 2)
 }
 
 /// One column of this name and type.
@@ -481,4 +488,177 @@ fn a_statement_of_another_shape_at_another_server_is_refused() {
     let out = bench.asks(&[parse("", "select v from t", &[]), sync()].concat());
     assert_eq!(tags(&out), [Frontend::Sync], "the server has it as it is");
     bench.says(&idle);
+}
+
+/// A name that SQL may have is tried at the server first, by a Parse and a Close of the gate's. With these
+/// the pipeline was full when the gate came to answer the client's Parse, and that ended the process.
+#[test]
+fn a_named_parse_at_the_limit_of_outstanding_requests_is_answered_or_waits() {
+    let parsed = replies(&[Backend::ParseComplete]);
+    for outstanding in OWED_MAX - 3..=OWED_MAX {
+        let mut bench = Bench::in_rotation();
+        bench.asks(&query("prepare s as select 1"));
+        bench.says(&[completed("PREPARE"), ready(Status::Idle)].concat());
+        bench.asks(&[parse("", "show a", &[]), sync()].concat());
+        bench.says(&[parsed.clone(), ready(Status::Idle)].concat());
+        bench.asks(&named(Frontend::Close, "P", "p", &[]).repeat(outstanding));
+        let parses = parse("n", "show a", &[]);
+        let taken = bench.ask(&parses).unwrap();
+        let waits = outstanding == OWED_MAX;
+        assert_eq!(taken.stop == Stop::Later, waits, "{outstanding}: {taken:?}");
+        bench.says(&replies(&vec![Backend::CloseComplete; outstanding]));
+        bench.asks(if waits { &parses } else { &[] });
+        bench.asks(&sync());
+        let tried = replies(&[Backend::ParseComplete, Backend::CloseComplete]);
+        let heard = bench.says(&[tried, ready(Status::Idle)].concat());
+        assert_eq!(heard, [&parsed[..], &ready(Status::Idle)].concat(), "{outstanding}");
+        assert_eq!((bench.relay.kept(), bench.client.names()), (None, 1));
+    }
+}
+
+/// A COPY in a text that the gate cannot read was not expected, nor one whose portal was bound before: a
+/// Close behind it that the gate answers itself then waited for the server, which waits for rows.
+#[test]
+fn nothing_is_answered_behind_a_copy_that_may_read_rows() {
+    let shift_jis = LexerMode { encoding: Encoding::AsciiUnsafe, ..LexerMode::default() };
+    let bound = replies(&[Backend::ParseComplete, Backend::BindComplete]);
+    for (lexer_mode, early) in [(shift_jis, false), (LexerMode::default(), true), (shift_jis, true)]
+    {
+        let mut bench = Bench::in_rotation();
+        bench.client.set_scope(Some(1), lexer_mode);
+        let name: &[u8] = if lexer_mode == shift_jis { b"\x95\\" } else { b"t" };
+        let mut copies = Vec::new();
+        write::message(&mut copies, Frontend::Parse, |out| {
+            out.extend_from_slice(&[&b"\0copy "[..], name, b" from stdin\0\0\0"].concat());
+        });
+        copies.extend(bind("", "", &[]));
+        bench.asks(&copies);
+        if early {
+            bench.asks(&bare(Frontend::Flush));
+            bench.says(&bound);
+        }
+        bench.asks(&execute(""));
+        let behind = [close("x"), sync()].concat();
+        let taken = bench.ask(&behind).unwrap();
+        assert_eq!((taken.bytes, taken.stop), (0, Stop::Later), "{lexer_mode:?} {early}");
+        bench.says(if early { &[] } else { &bound });
+        bench.says(&replies(&[Backend::CopyInResponse]));
+        assert_eq!((bench.relay.kept(), bench.relay.turn()), (Some(Kept::CopyIn), Turn::Client));
+    }
+}
+
+/// A statement that one batch has prepared and closed again came back with the Close that was skipped, and
+/// stayed beside the one that it had made room for.
+#[test]
+fn what_is_skipped_leaves_no_more_statements_than_there_were() {
+    for most in [1, 2] {
+        let mut bench = Bench::in_rotation();
+        bench.cache.bound(Bounds { server_max: most, ..Bounds::default() });
+        for number in 0..most {
+            bench.asks(&[parse("", &format!("show a{number}"), &[]), sync()].concat());
+            bench.says(&[replies(&[Backend::ParseComplete]), ready(Status::Idle)].concat());
+        }
+        assert_eq!(bench.relay.prepared(), most);
+        let parses: Vec<Vec<u8>> =
+            (0..3 * most).map(|number| parse("", &format!("show b{number}"), &[])).collect();
+        bench.asks(&[execute("no"), parses.concat(), sync()].concat());
+        bench.says(&error(Severity::Error, SqlState::SYNTAX_ERROR));
+        assert_eq!(bench.relay.prepared(), most);
+        bench.says(&ready(Status::Idle));
+        // None of these is there, and each of those may be.
+        for (text, tags) in [
+            ("show b0", &[Frontend::Close, Frontend::Parse, Frontend::Sync]),
+            ("show a0", &[Frontend::Close, Frontend::Parse, Frontend::Sync]),
+        ] {
+            let out = bench.asks(&[parse("", text, &[]), sync()].concat());
+            let sent: Vec<Frontend> = pgtest::messages(&out).iter().map(|&(tag, _)| tag).collect();
+            assert_eq!(sent, tags, "{text}");
+            let both = replies(&[Backend::CloseComplete, Backend::ParseComplete]);
+            bench.says(&[both, ready(Status::Idle)].concat());
+        }
+        assert_eq!(bench.relay.prepared(), most);
+    }
+}
+
+/// `CREATE TABLE AS` completes with the tag of a SELECT, as `SELECT INTO` does: no change of the schema was
+/// seen, and what was prepared before stayed what a Parse was answered for.
+#[test]
+fn a_table_that_a_query_makes_is_a_change_of_the_schema() {
+    let parsed = replies(&[Backend::ParseComplete]);
+    let mut nothing = Vec::new();
+    write::message(&mut nothing, Backend::ParameterDescription, |out| out.extend([0; 2]));
+    write::bare(&mut nothing, Backend::NoData);
+    let asks = [parse("", "show a", &[]), sync()].concat();
+    let known = || {
+        let mut bench = Bench::in_rotation();
+        bench.asks(&asks);
+        bench.says(&[parsed.clone(), ready(Status::Idle)].concat());
+        assert_eq!(bench.asks(&asks), sync(), "the server has it");
+        bench.says(&ready(Status::Idle));
+        bench
+    };
+    for (text, tag) in [
+        ("create table a.t as select 1", "SELECT 1"),
+        ("create materialized view a.t as select 1", "SELECT 1"),
+        ("explain analyze create table a.t as select 1", "EXPLAIN"),
+        ("explain (analyze, costs off) create table a.t as select 1", "EXPLAIN"),
+        ("select 1 into a.t", "SELECT 1"),
+        ("with x as (select 1) select * into a.t from x", "SELECT 0"),
+        ("explain analyze select 1 into a.t", "EXPLAIN"),
+    ] {
+        let binds = [parse("s", text, &[]), bind("", "s", &[])].concat();
+        let bound = [&parsed[..], &nothing, &replies(&[Backend::BindComplete])].concat();
+        for way in ["a Query", "at once", "behind a Flush"] {
+            let mut bench = known();
+            match way {
+                "a Query" => drop(bench.asks(&query(text))),
+                "at once" => {
+                    bench.asks(&[&binds[..], &execute(""), &sync()].concat());
+                    bench.says(&bound);
+                }
+                _ => {
+                    bench.asks(&[binds.clone(), bare(Frontend::Flush)].concat());
+                    bench.says(&bound);
+                    bench.asks(&[execute(""), sync()].concat());
+                }
+            }
+            bench.says(&[completed(tag), ready(Status::Idle)].concat());
+            assert!(bench.cache.take_schema_news(), "{text}, {way}");
+            assert_ne!(bench.asks(&asks), sync(), "{text}, {way}: it may be another table");
+        }
+    }
+    for (text, replies) in [
+        ("select 1", [rows_of("v", 23), completed("SELECT 1")]),
+        ("select 1 where false", [rows_of("v", 23), completed("SELECT 0")]),
+        ("explain select 1", [rows_of("v", 23), completed("EXPLAIN")]),
+        ("insert into t select 1", [completed("INSERT 0 1"), Vec::new()]),
+    ] {
+        let mut bench = known();
+        bench.asks(&query(text));
+        bench.says(&[&replies.concat()[..], &ready(Status::Idle)].concat());
+        assert!(!bench.cache.take_schema_news(), "{text}");
+        assert_eq!(bench.asks(&asks), sync(), "{text}");
+    }
+}
+
+/// PostgreSQL says what the test above takes for granted.
+#[test]
+fn a_query_that_makes_a_table_describes_no_rows() {
+    let (table, view) = ("drop table if exists t_made", "drop materialized view if exists v_made");
+    for (text, tag) in [
+        ("create table t_made as select 1", "SELECT 1"),
+        ("create table t_made as select 1 where false", "SELECT 0"),
+        ("create materialized view v_made as select 1", "SELECT 1"),
+        ("select 1 into t_made", "SELECT 1"),
+        ("explain (analyze, costs off, timing off, summary off) select 1 into t_made", "EXPLAIN"),
+    ] {
+        let mut gate = small();
+        let steps = [(0, vec![query(table), query(view)]), (0, vec![query(text)])];
+        let read = same(&mut gate, &[&steps[..], &steps[..1]].concat());
+        assert_eq!(has(&read[1], &format!("CommandComplete {tag}\\x00")), 1, "{:?}", read[1]);
+        assert_eq!(has(&read[1], "columns"), usize::from(tag == "EXPLAIN"), "{text}");
+    }
+    let read =
+        same(&mut small(), &[(0, vec![query("select where false"), query("table pg_am limit 0")])]);
+    assert_eq!(has(&read[0], "columns"), 2);
 }

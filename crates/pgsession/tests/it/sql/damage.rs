@@ -45,7 +45,7 @@ fn read(text: &[u8], lexer_mode: LexerMode, keys: &KeyRules) {
         }
     }
     let found = effects(text, lexer_mode);
-    assert!(found.effects.len() <= 256 && found.effects.len() <= told * 2);
+    assert!(found.effects.len() <= 257 && found.effects.len() <= told * 2);
     for effect in &found.effects {
         assert!(effect.at.start <= effect.at.end && effect.at.end <= text.len(), "{effect:?}");
     }

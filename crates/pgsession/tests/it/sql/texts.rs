@@ -215,8 +215,8 @@ const EFFECTS: [(&str, &str); 156] = [
     ("close a", ""),
     ("prepare a as select 1", "Prepare"),
     ("prepare transaction 'a'", ""),
-    ("execute a(1); explain execute a", "Execute, 1: Execute"),
-    ("create table a as execute b", "Execute"),
+    ("execute a(1); explain execute a", "Execute, 1: MayExecute"),
+    ("create table a as execute b", "MayExecute"),
     ("create trigger a after insert on b execute function c()", ""),
     (
         "load 'a'; discard all; discard temp; discard plans",
@@ -261,8 +261,10 @@ fn texts_leave_what_they_say_and_nothing_else() {
     let places = effects(b"/* x */ select 1; set  role a ;", LexerMode::default());
     assert_eq!(places.effects[0].at, 18..29);
     let many = effects("listen a;".repeat(1000).as_bytes(), LexerMode::default());
-    assert_eq!(many.effects.len(), 256);
-    assert_eq!(many.effects[255].what, EffectKind::Many);
+    assert_eq!(many.effects.len(), 257);
+    assert_eq!(many.effects[256].what, EffectKind::Many);
+    let all = effects("listen a;".repeat(256).as_bytes(), LexerMode::default());
+    assert_eq!((all.effects.len(), &all.effects[255].what), (256, &EffectKind::Listen));
 }
 
 #[test]
@@ -554,4 +556,34 @@ fn only_what_says_so_reads_only() {
         assert_eq!(access(text.as_bytes(), LexerMode::default()), Ok(expected), "{text}");
     }
     assert!(access(b"begin read only; '", LexerMode::default()).is_err());
+}
+
+/// The mark of a text with more effects than are told was one of them, and went as one: a table that its
+/// transaction drops took it away, with the LISTEN in whose place it stood, and the next client heard the
+/// channel.
+#[test]
+fn what_a_text_leaves_beyond_the_limit_is_never_forgotten() {
+    let told = |behind: &str, settings: usize| {
+        let text = format!("{}{behind}", "set a to 1;".repeat(settings));
+        let found = effects(text.as_bytes(), LexerMode::default());
+        let has = |what: &EffectKind| found.effects.iter().any(|effect| effect.what == *what);
+        (has(&EffectKind::Listen), has(&EffectKind::Temporary), has(&EffectKind::Many))
+    };
+    let drops = "create temp table t (a int) on commit drop";
+    assert_eq!(told(&format!("listen x; {drops}"), 254), (true, false, false));
+    for settings in 255..258 {
+        let (listen, temporary, many) = told(&format!("listen x; {drops}"), settings);
+        assert!(many && !temporary, "{settings}");
+        assert_eq!(listen, settings == 255, "{settings}");
+        let (listen, _, many) = told(&format!("{drops}; listen x"), settings);
+        assert!(listen || many, "{settings}");
+    }
+    // SET LOCAL is read as a SET, and what that leaves is weighed again.
+    for settings in 254..258 {
+        let text = format!("{}set local search_path to pg_temp", "set a to 1;".repeat(settings));
+        let found = effects(text.as_bytes(), LexerMode::default());
+        let last = &found.effects.last().unwrap().what;
+        let expected = if settings > 254 { EffectKind::Many } else { EffectKind::TemporaryPath };
+        assert_eq!(*last, expected, "{settings}");
+    }
 }

@@ -11,7 +11,7 @@ use super::{Altered, Forward, Message, Renamed, Step, Target, Turn, Unresolved, 
 use crate::sql::Followed;
 use crate::statements::server::errors::Moved;
 use crate::statements::server::{Refusal, Special};
-use crate::statements::sql::{Found, Named, Usage};
+use crate::statements::sql::{Found, May, Named, Usage};
 use crate::statements::statement_cache::{EntryId, Given};
 use pgwire::frame::{Frontend, HEAD};
 use pgwire::message::{Status, write};
@@ -127,7 +127,9 @@ impl Turn<'_> {
                 let entry = self.cache.entry(id);
                 // The server runs its text as it was parsed once, so no name in that could be put right
                 // each time.
-                if !entry.found.drops.is_empty() || !entry.found.names.is_empty() {
+                // Nothing in DISCARD ALL names one.
+                let drops = entry.found.drops.iter().any(|(_, target)| *target != Target::Discard);
+                if drops || !entry.found.names.is_empty() {
                     return Err(Unresolved::Refused(Refusal::Nested));
                 }
                 all.push((entry.number, id, one.name.clone()));
@@ -179,16 +181,13 @@ impl Turn<'_> {
         if known.is_empty() { Some(followed) } else { Some(Arc::new(followed.executing(&known))) }
     }
 
-    /// Notes all that the statements may do to the transaction and to the schema that a text executes.
-    pub(super) fn may_do(&mut self, meanings: &[Meaning]) {
-        for meaning in meanings {
-            if let Meaning::Clients(id) = meaning {
-                let found = &self.cache.entry(*id).found;
-                self.server.may_open |= found.opens;
-                self.server.copies |= found.copies;
-                self.server.may_alter |= found.alters;
-            }
-        }
+    /// All that a text may do, of which this is known, with the statements that it executes.
+    pub(super) fn may_do(&self, text: May, meanings: &[Meaning]) -> May {
+        let executed = meanings.iter().filter_map(|meaning| match meaning {
+            Meaning::Clients(id) => Some(self.cache.entry(*id).found.may),
+            _ => None,
+        });
+        executed.fold(text, May::with)
     }
 
     /// The names of ours for those in a text, and where they go.
@@ -268,10 +267,12 @@ impl Turn<'_> {
         message: Message<'_>,
         naming: &Naming,
         followed: Option<Arc<Followed>>,
+        may: May,
     ) -> Forward {
         if !self.server.expected.is_empty() {
             return self.later();
         }
+        self.server.may(may);
         self.hold();
         let name = naming.name.clone();
         if let Some(id) = naming.executes() {
