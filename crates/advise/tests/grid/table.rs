@@ -13,6 +13,13 @@ pub(crate) struct Reference {
     pub(crate) response: (f64, f64),
 }
 
+impl Reference {
+    /// Whether its load is open and nearer to what can be served than simulations tell.
+    pub(crate) fn is_beyond(&self) -> bool {
+        self.case.is_open() && self.case.share > 0.95
+    }
+}
+
 /// Every row of a table.
 ///
 /// # Panics

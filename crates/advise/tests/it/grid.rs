@@ -15,8 +15,23 @@ use crate::table::{Reference, references};
 
 const TABLE: &str = include_str!("../grid/references.csv");
 
-/// A reference that is known less well than this tells of no error.
+/// A reference that is known less well than this confirms no stated error.
 const KNOWN: f64 = 0.02;
+
+/// Answers by formula at loads up to 95 % whose reference is that loose, at the most, by family: so many
+/// stated errors nothing confirms. The table is to make them fewer, never more.
+const LOOSE_MAX: [(&str, u32); 10] = [
+    ("shared-open", 3),
+    ("router-open", 4),
+    ("cached-open", 4),
+    ("sharing-many", 34),
+    ("held-many", 5),
+    ("line-open", 4),
+    ("line-many", 2),
+    ("inner-open", 2),
+    ("inner-many", 8),
+    ("router-many", 3),
+];
 
 /// Counts of the cases of a kind.
 #[derive(Debug, Default)]
@@ -46,9 +61,18 @@ fn error(of: &Reference) -> Option<(Option<f64>, f64)> {
 fn every_stated_error_holds_at_99_of_100_cases() {
     let mut kinds: BTreeMap<String, Count> = BTreeMap::new();
     let mut answered: BTreeMap<&str, u32> = BTreeMap::new();
-    let known = |of: &Reference| of.response.1 <= KNOWN * of.response.0;
-    for of in references(TABLE).into_iter().filter(known) {
+    let mut loose: BTreeMap<&str, u32> = BTreeMap::new();
+    for of in references(TABLE) {
         let Some((stated, found)) = error(&of) else { continue };
+        if of.response.1 > KNOWN * of.response.0 {
+            // Beyond, only what is exact is answered.
+            *loose.entry(of.case.family).or_default() += u32::from(!of.is_beyond());
+            // Beyond its whole interval it contradicts all the same, which no approximation may be
+            // by chance: one in twenty intervals misses by a little.
+            if stated.is_none_or(|stated| found <= stated) {
+                continue;
+            }
+        }
         *answered.entry(of.case.family).or_default() += 1;
         // What a cache's hits may be off is stated by what comes of it, in each case another number.
         let is_cached = of.case.family.starts_with("cached") && stated.is_some();
@@ -59,7 +83,11 @@ fn every_stated_error_holds_at_99_of_100_cases() {
         count.held += u32::from(found <= stated.unwrap_or(5e-3));
         count.worst = count.worst.max(found);
     }
-    println!("{kinds:#?} {answered:?}");
+    println!("{kinds:#?} {answered:?}, loose: {loose:?}");
+    for (family, found) in loose {
+        let most = LOOSE_MAX.iter().find(|(name, _)| *name == family).map_or(0, |(_, most)| *most);
+        assert!(found <= most, "{family}: {found} references confirm nothing, and {most} may");
+    }
     // All of them, where 99 of 100 are no whole number of cases.
     for (stated, count) in &kinds {
         assert!(count.held >= count.cases - count.cases / 100, "{stated}: {count:?}");
@@ -97,7 +125,7 @@ fn every_stated_error_holds_at_99_of_100_cases() {
 /// was never held against anything: 36 of 36 cases were passed over.
 #[test]
 fn what_no_reference_knows_is_exact_or_refused() {
-    for of in references(TABLE).into_iter().filter(|of| of.case.is_open() && of.case.share > 0.95) {
+    for of in references(TABLE).into_iter().filter(Reference::is_beyond) {
         if let Ok(answer) = formula(&read(&of.text)) {
             assert!(answer.trust.error.is_none_or(|error| error < 5e-3), "{answer:?}\n{}", of.text);
         }
