@@ -175,7 +175,7 @@ impl Work {
     ) -> VecDeque<Wanted> {
         let mut queues = self.queues.iter_mut();
         let of = |queue: &&mut ServerQueue| queue.servers == place.servers;
-        let queue = queues.find(of).expect("an office whose clerk is away stays");
+        let queue = queues.find(of).expect("a queue whose worker is away stays");
         queue.auth_query_worker = Some(auth_query_worker);
         queue.used = Instant::now();
         let waiting = std::mem::take(&mut queue.waiting).into_iter();
