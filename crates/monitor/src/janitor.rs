@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use gate::{Slot, Time};
+use gate::Time;
 use live::model::Work;
+use live::{Permits, SlotGuard};
 
 use super::client;
 use super::config::{Address, Database, Mode, Share};
@@ -416,7 +417,7 @@ impl Loop {
         self.config.timeouts.connect.min(self.config.timeouts.clean)
     }
 
-    fn give_up_slot(&mut self, pool: PoolIndex, slot: Option<Slot>, permits: Vec<(usize, Slot)>) {
+    fn give_up_slot(&mut self, pool: PoolIndex, slot: Option<SlotGuard>, permits: Permits) {
         self.release_permits(permits);
         if let Some(slot) = slot {
             self.tell(pool, |driver, now| driver.depart(now, slot, Work::Failed));

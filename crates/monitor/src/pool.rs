@@ -321,6 +321,7 @@ impl Pool {
             waiting: driver.waiting(),
             busy: driver.busy(),
             slots: driver.slots(),
+            slots_dropped: driver.dropped(),
             servers: self.connections.iter().sum(),
             servers_idle: self.idle.iter().map(VecDeque::len).sum(),
             model: self.estimates(database, classes),

@@ -275,12 +275,8 @@ impl Loop {
         for key in mine {
             let Some(server) = self.servers.get_mut(key) else { continue };
             match now_at(server.place as usize) {
-                Some(place) => {
-                    server.place = place as u32;
-                    if let Some(slot) = &mut server.slot {
-                        slot.server = place as u32;
-                    }
-                }
+                // The driver numbers the slot of its job anew.
+                Some(place) => server.place = place as u32,
                 None => self.drop_server(key),
             }
         }
