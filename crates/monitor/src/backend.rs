@@ -539,6 +539,9 @@ impl Loop {
         } else {
             self.give_back(key);
         }
+        if !is_probe {
+            self.is_back(at);
+        }
         self.invite(at);
         self.connect_next();
     }

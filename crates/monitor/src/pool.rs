@@ -113,7 +113,7 @@ impl Pool {
         let database = &config.databases[at];
         let Database { reuse, servers, login, .. } = database;
         let terms = config.terms.get(&user);
-        let (gate, mode) = database.pool(terms, config.unreachable);
+        let (gate, mode) = database.pool(terms, config.unreachable_max);
         let (credential, source) = match configured(login.as_ref(), &user) {
             Some(credential) => (credential, Source::Configured),
             None => (Credential::Nothing, Source::Learnt),

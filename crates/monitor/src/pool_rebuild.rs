@@ -73,7 +73,7 @@ impl Loop {
         let pool = &self.pools[at];
         let database = &self.config.databases[pool.database];
         let terms = self.config.terms.get(&pool.user);
-        let (gate, mode) = database.pool(terms, self.config.unreachable);
+        let (gate, mode) = database.pool(terms, self.config.unreachable_max);
         let (mut waits, mut now) = (Vec::new(), pool.mode);
         let auto = database.auto(terms).copied();
         if mode != pool.mode {

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use monitor::{Address, Config, Database, Logged, Mode, Monitor, Unreachable};
+use monitor::{Address, Config, Database, Logged, Mode, Monitor};
 use pgwire::startup::Version;
 use postgres::{Private, Settings};
 use tokio_postgres::Client;
@@ -217,7 +217,7 @@ fn a_server_that_stops_answering_is_told_of_in_time() {
     let mut config = before(&server, address(&server));
     config.timeouts.query = Some(Duration::from_secs(2));
     config.timeouts.clean = Duration::from_secs(2);
-    config.unreachable = Unreachable::Refuse;
+    config.unreachable_max = Some(Duration::ZERO);
     let process = server.pid().unwrap();
     let stopped = std::cell::RefCell::new(Vec::new());
     config.timeouts.cancel = Duration::from_secs(2);
@@ -246,7 +246,7 @@ fn a_way_to_the_server_that_goes_mute_is_given_up_in_time() {
     config.timeouts.query = Some(Duration::from_secs(2));
     config.timeouts.clean = Duration::from_secs(2);
     config.timeouts.cancel = Duration::from_secs(2);
-    config.unreachable = Unreachable::Refuse;
+    config.unreachable_max = Some(Duration::ZERO);
     let silence = |_: &Gate, tally: &Tally| {
         passage.falls_silent();
         tally.grows("clients are told", &tally.errors, 2 * CLIENTS);

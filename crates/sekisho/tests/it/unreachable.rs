@@ -10,7 +10,7 @@ use gate::{Action, Event, GateSpec, Job, JobId, Reason, Time};
 use live::Driver;
 use live::model::Work;
 use measure::Recording;
-use monitor::{Address, Admission, Database, Monitor, Unreachable};
+use monitor::{Address, Admission, Database, Monitor};
 use pgwire::auth::Method;
 use pgwire::secrets::{MockKey, Users};
 use sim::{Options, Plan};
@@ -113,7 +113,7 @@ fn over_postgres() -> Recording {
     let listen = ([127, 0, 0, 1], 0).into();
     let mut config = monitor::Config::new(listen, vec![database], users);
     config.admission = Admission::Everybody(Method::Trust);
-    config.unreachable = Unreachable::Refuse;
+    config.unreachable_max = Some(Duration::ZERO);
     config.record_max = 100;
     let monitor = Monitor::bind(config).expect("it can listen");
     let handle = monitor.handle();
