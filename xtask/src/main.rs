@@ -10,6 +10,7 @@ mod fuzz;
 mod manifest;
 mod needs;
 mod pipeline;
+mod programs;
 mod python;
 mod source;
 mod supply;

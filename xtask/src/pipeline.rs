@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::exec;
-use crate::{Stop, drivers, python, supply, tidy, web};
+use crate::{Stop, drivers, programs, python, supply, tidy, web};
 
 /// A step that is one call of cargo.
 struct Step {
@@ -25,11 +25,12 @@ const CLIPPY: Step = Step {
 const BUILD: Step =
     Step { name: "build the tests", args: &["test", "--workspace", "--no-run"], env: None };
 /// Most tests wait, for servers, clients and moments, so more of them run at once than two processors
-/// could compute; a fixed number, so that a failure can be repeated as it was.
+/// could compute; a fixed number, so that a failure can be repeated as it was. Of these programs
+/// [several](programs) run at the same time.
 const TESTS: Step = Step {
     name: "tests",
     args: &["test", "--workspace", "--no-fail-fast"],
-    env: Some(("RUST_TEST_THREADS", "4")),
+    env: Some(("RUST_TEST_THREADS", "3")),
 };
 /// The long suite builds what is off by default too.
 const LONG_CLIPPY: Step = Step {
@@ -223,13 +224,14 @@ impl<'a> Pipeline<'a> {
         }
         let mut tally = Tally::default();
         let tests = self.of_suite(&TESTS, &LONG_TESTS);
-        let (mut command, mut line) = (tests.command(self.root), tests.line());
+        let (mut envs, mut line) = (Vec::from_iter(tests.env), tests.line());
         if self.suite == Suite::Long {
-            command.env(LONG.0, LONG.1);
+            envs.push(LONG);
             line = format!("{}={} {line}", LONG.0, LONG.1);
         }
+        let root = self.root;
         self.step(tests.name, &line, || {
-            exec::listen(&mut command, exec::SILENCE_MAX, &mut |line| {
+            programs::run(root, tests.args, &envs, &mut |line| {
                 tally.read(line);
                 println!("{line}");
             })?;

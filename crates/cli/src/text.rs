@@ -64,15 +64,61 @@ pub fn bytes(bytes: u64) -> String {
     }
 }
 
+/// A number with its interval, of so many decimals at least: `58020 ± 3539`.
+pub fn plus_minus(estimate: &Estimate, places: usize) -> String {
+    plus_minus_of(estimate, places, "")
+}
+
+/// A share in percent with its interval, of so many decimals at least: `80.1 % ± 0.3`.
+pub fn percent_estimate(share: &Estimate, places: usize) -> String {
+    let Estimate { mean, half_width, .. } = *share;
+    let percent = Estimate { mean: mean * 100.0, half_width: half_width * 100.0, ..*share };
+    plus_minus_of(&percent, places, " %")
+}
+
+fn plus_minus_of(estimate: &Estimate, places: usize, unit: &str) -> String {
+    let (mean, half) = (estimate.mean, estimate.half_width);
+    match spread(estimate) {
+        Spread::Unknown => format!("{mean:.places$}{unit} ± ?"),
+        Spread::None => format!("{mean:.places$}{unit} ± 0"),
+        Spread::Some => {
+            // One that is there is not rounded away.
+            let places = places.max((-magnitude(half)).clamp(0, PLACES_MAX) as usize);
+            format!("{mean:.places$}{unit} ± {half:.places$}")
+        }
+    }
+}
+
+/// What the parts that an estimate rests on say of its interval.
+enum Spread {
+    /// They were too few, or so few that differ by nothing: that they agree may be chance.
+    Unknown,
+    /// All were the same, as what is deterministic is.
+    None,
+    Some,
+}
+
+/// Fewer parts that agree are no interval of no width.
+const PARTS_MIN: u64 = 5;
+
+fn spread(estimate: &Estimate) -> Spread {
+    // What is narrower is the rounding of sums.
+    let is_none = estimate.half_width <= 1e-11 * estimate.mean.abs();
+    match () {
+        () if !estimate.half_width.is_finite() => Spread::Unknown,
+        () if is_none && estimate.n < PARTS_MIN => Spread::Unknown,
+        () if is_none => Spread::None,
+        () => Spread::Some,
+    }
+}
+
 fn with_interval(estimate: &Estimate, factor: f64, unit: &str) -> String {
     let mean = estimate.mean * factor;
     let half = estimate.half_width * factor;
-    if !half.is_finite() {
-        return format!("{} {unit} ± ?", digits(mean));
-    }
-    // What is narrower is the rounding of sums.
-    if half <= 1e-11 * mean.abs() {
-        return format!("{} {unit} ± 0", digits(mean));
+    match spread(estimate) {
+        Spread::Unknown => return format!("{} {unit} ± ?", digits(mean)),
+        Spread::None => return format!("{} {unit} ± 0", digits(mean)),
+        Spread::Some => {}
     }
     if mean != 0.0 && magnitude(mean) > WHOLE_MAX {
         return format!("{} {unit} ± {}", digits(mean), digits(half));
@@ -302,6 +348,20 @@ mod tests {
         assert_eq!(time_estimate(&estimate(100.0, 1.4e-13)), "100 s ± 0");
         assert_eq!(time_estimate(&estimate(0.0, 0.0)), "0 s ± 0");
         assert_eq!(percent(3.0 / 0.0), "-");
+    }
+
+    /// Two seconds in which as much was done were "58020 ± 0", an interval of 0.04 was "12.3 ± 0.0", and
+    /// one of a single second "58020 ± inf".
+    #[test]
+    fn an_interval_that_is_not_known_or_narrow_is_not_none() {
+        let of = |half_width, n| Estimate { n, ..estimate(58_020.0, half_width) };
+        assert_eq!(plus_minus(&of(3_539.4, 8), 0), "58020 ± 3539");
+        assert_eq!(plus_minus(&of(0.0, 2), 0), "58020 ± ?");
+        assert_eq!(plus_minus(&of(f64::INFINITY, 1), 0), "58020 ± ?");
+        assert_eq!(plus_minus(&estimate(12.3, 0.04), 1), "12.30 ± 0.04");
+        assert_eq!(percent_estimate(&estimate(0.801, 3e-3), 1), "80.1 % ± 0.3");
+        assert_eq!(percent_estimate(&estimate(0.801, 3e-5), 1), "80.100 % ± 0.003");
+        assert_eq!(rate_estimate(&Estimate { n: 2, ..estimate(512.0, 0.0) }), "512 /s ± ?");
     }
 
     #[test]

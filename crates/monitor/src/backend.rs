@@ -13,10 +13,10 @@ use super::connection::{Connection, Filled, Stream};
 use super::negotiation::{self, Negotiating};
 use super::pool::PoolIndex;
 use super::server::{Begun, Greeting, LIMITS, Server, State};
-use super::session_state::Session;
 use super::slab::{Key, Socket};
 use super::state::Loop;
 use pgsession::relay::Relay;
+use pgsession::session::Session;
 use pgsession::sql::{Lost, Settings};
 use pgwire::SqlState;
 use pgwire::auth::{Cleartext, Login, LoginError, LoginStep, Terms};
@@ -108,6 +108,7 @@ impl Loop {
             _ => None,
         };
         if idle.or(prewarmed).is_none() {
+            // Before it is made: a quota bounds the connections that are open, not those in use.
             self.make_room(pool);
         }
         let key = idle.or(prewarmed).unwrap_or_else(|| self.new_server(pool, place));
@@ -121,11 +122,12 @@ impl Loop {
             server.replication = replication;
             server.relay = Relay::of_replication(LIMITS);
         }
-        assert!(server.slot.is_none(), "a connection is given to two");
+        assert!(server.slot.is_none() && server.client.is_none(), "a connection is given to two");
+        assert_eq!((server.pool, server.place), (pool, place), "a slot is of its server");
         (server.slot, server.work) = (Some(slot), Work::Done);
         server.client = client;
-        if let Some(client) = client.and_then(|client| self.clients.get_mut(client)) {
-            client.state = client::State::Served(key);
+        if let Some(client) = client {
+            self.give_server(client, key);
         }
         if idle.is_some() && client.is_none() {
             // It is known meanwhile what was to be asked.
@@ -140,10 +142,10 @@ impl Loop {
             prewarmed
         } else {
             if client.is_none() {
-                // Before it is tried: it may fail at once, and guests are to hear of that.
+                // Before it is tried: it may fail at once, and those who wait are to hear of that.
                 self.pools[pool].welcome_connection = Some(key);
             }
-            let latest = self.now + self.patience_of(pool);
+            let latest = self.now + self.connect_timeout_of(pool);
             let server = self.servers.get_mut(key).expect("it was there above");
             self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
             self.connects.push_back(key);
@@ -161,6 +163,8 @@ impl Loop {
         begun: &Begun,
     ) -> Option<Key> {
         let idle = self.take_idle(pool, place, begun)?;
+        // What it was told at its beginning is forgotten: only a fresh one can be asked. This one goes, or
+        // there would be one more than slots.
         if client.is_none() && self.pools[pool].parameters.is_none() {
             self.drop_server(idle);
             return None;
@@ -193,6 +197,7 @@ impl Loop {
         while self.connecting < self.config.limits.connecting
             && let Some(key) = self.connects.pop_front()
         {
+            // Nobody takes it out of the queue who drops it while it waits.
             if self.servers.get(key).is_none() {
                 continue;
             }
@@ -206,6 +211,7 @@ impl Loop {
     /// Begins a connection on the way whose turn it is.
     fn dial(&mut self, key: Key) -> io::Result<()> {
         let server = self.servers.get_mut(key).expect("its caller has it");
+        assert!(server.connection.is_none(), "a connection is dialled once");
         let database = &self.config.databases[self.pools[server.pool].database];
         let greeting = server.greeting.as_mut().expect("the gate is not in");
         let way = database.server_tls.way(&server.address, greeting.tries);
@@ -235,6 +241,7 @@ impl Loop {
         server.greeting = Some(Box::new(Greeting::new(tries)));
         server.state = State::Connecting;
         let dialled = self.dial(key);
+        // It was counted at the first try, and is dropped as one without a connection, which is not.
         if dialled.is_err() {
             self.connecting -= 1;
         }
@@ -251,6 +258,7 @@ impl Loop {
         }
         server.greeting = Some(Box::new(Greeting::new(0)));
         server.state = State::Connecting;
+        // Its deadline stays: that bounds all tries together.
         self.await_room(key);
         self.connect_next();
     }
@@ -322,6 +330,7 @@ impl Loop {
             parameters.extend(begun.iter().flat_map(|settings| settings.begun_with()));
         }
         if let Err(error) = write_startup(&mut out, Version::V3_2, parameters) {
+            // Too much for a packet: it would be so at any other server.
             let sqlstate = SqlState::PROTOCOL_VIOLATION;
             let unmade = Unmade::because(Elsewhere::No, sqlstate, &error.to_string());
             return self.unmade(key, &unmade);
@@ -361,6 +370,7 @@ impl Loop {
             let frames = &server.greeting.as_ref().expect("the gate is not in").frames;
             match frames.look(connection.read()) {
                 Ok(Piece::Whole { tag, len }) => {
+                    // A copy: whatever it leads to needs the loop, and may close the connection.
                     let message = connection.read()[..len].to_vec();
                     connection.take(len, &mut self.buffers);
                     if let Err(unmade) = self.hear_greeting(key, tag, &message) {
@@ -468,6 +478,7 @@ impl Loop {
     /// A password was hashed for a server.
     pub(super) fn hashed(&mut self, key: Key, step: Result<(LoginStep, Vec<u8>), LoginError>) {
         let server = self.servers.get_mut(key);
+        // It may have been dropped meanwhile, by its deadline or with its pool.
         let Some(server) = server.filter(|server| matches!(server.state, State::Hashing)) else {
             return;
         };
@@ -504,6 +515,7 @@ impl Loop {
     fn made(&mut self, key: Key) {
         self.connecting -= 1;
         let server = self.servers.get_mut(key).expect("its caller has it");
+        assert!(matches!(server.state, State::LoggingIn(None)), "it has let the gate in");
         self.deadlines.clear(Socket::Server(key), &mut server.deadline);
         let greeting = server.greeting.take().expect("the gate was not in");
         server.state = State::Idle;
@@ -529,7 +541,7 @@ impl Loop {
             }
         }
         if self.servers.get(key).is_none() {
-            // Its client had gone.
+            // It was a replication connection whose client had gone.
         } else if !is_probe && self.introduce(key) {
             // It goes on when that is answered.
         } else if has_client {
@@ -573,6 +585,8 @@ impl Loop {
         let server = self.servers.get_mut(key).expect("its caller has it");
         let at = server.client.expect("somebody has it");
         let client = self.clients.get_mut(at).expect("who has a server is there");
+        debug_assert_eq!(client.state.server(), Some(key), "a server's client names it");
+        // By pointer: in the steady state clients of the same settings share them.
         let has_all = server.session.has(&client.settings);
         let discards = self.pools[server.pool].cache.discards_sequences()
             && server.relay.has_others_sequences();
@@ -617,8 +631,7 @@ impl Loop {
     fn part_for(&mut self, key: Key, lost: Lost) {
         let server = self.servers.get_mut(key).expect("its caller has it");
         let at = server.client.take().expect("somebody has it");
-        let client = self.clients.get_mut(at).expect("who has a server is there");
-        client.state = client::State::Idle;
+        self.part_from_server(at, key);
         self.give_back(key);
         self.fail(at, SqlState::INTERNAL_ERROR, &lost.to_string());
     }
@@ -652,6 +665,7 @@ impl Loop {
     /// Asks a server something of the gate's own.
     pub(super) fn query(&mut self, key: Key, sql: &[u8]) {
         let server = self.servers.get_mut(key).expect("its caller has it");
+        assert!(server.greeting.is_none(), "nothing is asked before the server lets the gate in");
         let mut out = Vec::new();
         let asked = server.relay.query(sql, &mut out);
         let latest = self.now + self.config.timeouts.clean;
@@ -667,22 +681,7 @@ impl Loop {
         let server = self.servers.get_mut(key).expect("its caller has it");
         self.deadlines.clear(Socket::Server(key), &mut server.deadline);
         match (std::mem::replace(&mut server.state, State::Idle), failed) {
-            (State::Setting(mut settings), None) => {
-                if std::mem::take(&mut server.discards) {
-                    server.relay.sequences_discarded();
-                }
-                // What the server has made of them is the client's from here on.
-                server.session.agrees(&mut settings, &mut self.pools[server.pool].known);
-                match server.client {
-                    Some(at) => {
-                        let client = self.clients.get_mut(at).expect("who has a server is there");
-                        client.settings = settings;
-                        self.follow_client(at);
-                        self.prepare(key);
-                    }
-                    None => self.give_back(key),
-                }
-            }
+            (State::Setting(settings), None) => self.settings_given(key, settings),
             (State::Restoring(sets), failed) if server.client.is_some() => {
                 self.restored(key, &sets, failed);
             }
@@ -692,11 +691,11 @@ impl Loop {
                 if !server.is_pinned() =>
             {
                 // By a time-out of whoever had it before, or a cancel request: another one is better.
+                // What pins a server is on no other one.
                 let client = server.client.take();
                 self.drop_server(key);
                 if let Some(client) = client {
-                    let state = &mut self.clients.get_mut(client).expect("it waits").state;
-                    *state = client::State::Idle;
+                    self.part_from_server(client, key);
                     self.ask_again(client);
                 }
             }
@@ -705,7 +704,7 @@ impl Loop {
                 let client = server.client.take();
                 self.give_back(key);
                 if let Some(client) = client {
-                    self.refuse_settings(client, sqlstate);
+                    self.refuse_settings(client, key, sqlstate);
                 }
             }
             (State::Cleanup, None) => {
@@ -728,13 +727,28 @@ impl Loop {
                 server.state = state;
                 self.lost(key);
             }
+            // What cannot be cleaned, or fails beyond what is foreseen, is of no use to anybody.
             (_, _) => self.lost(key),
         }
     }
 
-    fn refuse_settings(&mut self, key: Key, sqlstate: SqlState) {
-        let client = self.clients.get_mut(key).expect("who has a server is there");
-        client.state = client::State::Idle;
+    /// A server has the settings of the client that has it, or had it when they were given.
+    fn settings_given(&mut self, key: Key, mut settings: Arc<Settings>) {
+        let server = self.servers.get_mut(key).expect("its caller has it");
+        if std::mem::take(&mut server.discards) {
+            server.relay.sequences_discarded();
+        }
+        // What the server has made of them is the client's from here on.
+        server.session.agrees(&mut settings, &mut self.pools[server.pool].known);
+        let Some(at) = server.client else { return self.give_back(key) };
+        let client = self.clients.get_mut(at).expect("who has a server is there");
+        client.settings = settings;
+        self.follow_client(at);
+        self.prepare(key);
+    }
+
+    fn refuse_settings(&mut self, key: Key, server: Key, sqlstate: SqlState) {
+        let client = self.part_from_server(key, server);
         let names: Vec<_> = client.settings.wanted().map(String::from_utf8_lossy).collect();
         let message =
             format!("the server refuses the settings of this session: {}", names.join(", "));
@@ -754,6 +768,7 @@ impl Loop {
             return self.try_later(key);
         }
         let server = self.servers.get_mut(key).expect("its caller has it");
+        assert!(server.greeting.is_some(), "one that was made is lost instead");
         server.work = Work::Failed;
         let (at, place, client) = (server.pool, server.place, server.client.take());
         let elsewhere = unmade.elsewhere == Elsewhere::Perhaps;
@@ -789,8 +804,7 @@ impl Loop {
         }
         self.drop_server(key);
         if let Some(client) = client {
-            let state = &mut self.clients.get_mut(client).expect("it waits for this").state;
-            *state = client::State::Idle;
+            self.part_from_server(client, key);
             if fell || returns {
                 self.ask_again(client);
             } else {
@@ -807,6 +821,7 @@ impl Loop {
 
     /// A client whose server could not be reached asks for another one, as long as it may wait.
     fn ask_again(&mut self, key: Key) {
+        // From its first try on, or each one would begin its wait anew.
         let since = self.clients.get(key).expect("its caller has it").since;
         let job = self.arrive(key, since);
         let client = self.clients.get_mut(key).expect("it was there above");
@@ -822,6 +837,7 @@ impl Loop {
                 let cause = format!("it does not answer within {seconds} s");
                 self.unmade(key, &Unmade::unreachable(&cause));
             }
+            // Of a client that has gone, or has hung up while its server does not take its words.
             State::Leaving | State::Serving => self.give_up_on(key),
             _ => {
                 if server.is_replaceable() {
@@ -843,6 +859,7 @@ impl Loop {
             // All that it has sent was still to be taken.
             self.close(client);
         }
+        // To leave it may have closed it.
         let Some(server) = self.servers.get_mut(key) else { return };
         if matches!(server.state, State::Leaving) {
             server.state = State::GivenUp;
@@ -877,10 +894,10 @@ impl Loop {
 
     /// Parts a client from its server, which ends: what was asked and not answered has not happened.
     pub(super) fn orphan(&mut self, key: Key, client: Key) {
+        self.part_from_server(client, key);
         let server = self.servers.get_mut(key).expect("its caller has it");
         server.client = None;
         let client = self.clients.get_mut(client).expect("who has a server is there");
-        client.state = client::State::Idle;
         // `end` takes the relay for good. An empty one stands in for it, since the server is
         // dropped next.
         let relay = std::mem::replace(&mut server.relay, Relay::transparent(LIMITS));
@@ -893,11 +910,15 @@ impl Loop {
         self.unpin(key);
         let Some(mut server) = self.servers.remove(key) else { return };
         assert!(server.client.is_none(), "a client is left without a word");
+        assert!(server.permits.is_empty() || server.slot.is_some(), "permits go with a slot");
+        let is_admitting = matches!(server.state, State::Admitting);
+        assert!(server.asks.is_none() || is_admitting, "who has passed its quotas asks no more");
         let at = server.pool;
         self.deadlines.clear(Socket::Server(key), &mut server.deadline);
         let pool = &mut self.pools[at];
         if server.counts() {
-            pool.connections[server.place as usize] -= 1;
+            let count = &mut pool.connections[server.place as usize];
+            *count = count.checked_sub(1).expect("it was counted when it was begun");
         }
         if pool.welcome_connection == Some(key) {
             pool.welcome_connection = None;

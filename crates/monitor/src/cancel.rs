@@ -44,6 +44,8 @@ enum Outcome {
 impl Loop {
     /// Somebody wants a query cancelled. Nobody is told whether there was one.
     pub(super) fn cancel(&mut self, asker: Key, process: u32, secret: &[u8]) {
+        let is_new = |client: &client::Client| matches!(client.state, client::State::Opening(_));
+        assert!(self.clients.get(asker).is_some_and(is_new), "a cancel request is a first packet");
         if self.cancel_console(process, secret) {
             self.stats.cancels += 1;
             return self.close(asker);
@@ -63,6 +65,7 @@ impl Loop {
                 self.deadlines.clear(Socket::Client(asker), &mut client.deadline);
             }
             None => {
+                // A client that is here is nowhere else, whatever the key says.
                 if !self.processes.contains_key(&process)
                     && self.pass_cancel(asker, process, secret)
                 {
@@ -80,6 +83,7 @@ impl Loop {
         let Some(&key) = self.processes.get(&process) else { return false };
         let Some(client) = self.clients.get(key) else { return false };
         let is_waiting = matches!(client.state, client::State::Waits(_));
+        // In constant time, here and below: how long it takes tells nothing of the key.
         let fits = bool::from(client.secret().ct_eq(secret));
         if !is_waiting || !fits || !self.goes_on_unserved(key) {
             return false;
@@ -98,6 +102,7 @@ impl Loop {
         }
         let client::State::Served(key) = client.state else { return None };
         let server = self.servers.get(key)?;
+        // In any other state it works for the gate: a signal would fail that, and help nobody.
         let works = matches!(server.state, server::State::Serving);
         (works && server.cancels < CANCELS_MAX && !server.secret.is_empty()).then_some(key)
     }
@@ -117,6 +122,7 @@ impl Loop {
         let mut connection = Connection::new(connect(&server.address).ok()?);
         let at = self.cancels.next_key();
         self.watchers.watch(&mut connection, Socket::Cancel(at)).ok()?;
+        // From here on nobody else gets the server: nothing below fails.
         server.cancels += 1;
         let mut cancel = Cancel {
             connection,
@@ -128,7 +134,8 @@ impl Loop {
         };
         let latest = self.now + self.config.timeouts.cancel;
         self.deadlines.set(Socket::Cancel(at), &mut cancel.deadline, latest);
-        self.cancels.insert(cancel);
+        let placed = self.cancels.insert(cancel);
+        assert_eq!(placed, at, "the system tells of it by this key");
         self.again.push_back(Socket::Cancel(at));
         Some(())
     }
@@ -140,6 +147,7 @@ impl Loop {
             match cancel.negotiation.advance(&mut cancel.connection, &mut self.buffers) {
                 Ok(false) => return,
                 Ok(true) => {}
+                // Nothing has left yet.
                 Err(_) => return self.end_cancel(key, Outcome::Settled),
             }
             let request = std::mem::take(&mut cancel.request);
@@ -173,7 +181,9 @@ impl Loop {
             self.close(asker);
         }
         let Some(server) = self.servers.get_mut(cancel.server) else { return };
-        server.cancels -= 1;
+        let left = server.cancels.checked_sub(1);
+        server.cancels = left.expect("it was counted when it was sent");
+        // PostgreSQL may take it up at any time: only the end of the session is sure to be behind that.
         server.tainted |= outcome == Outcome::Unknown;
         if server.cancels > 0 {
             return;

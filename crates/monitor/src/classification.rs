@@ -6,11 +6,11 @@ use std::sync::Arc;
 use gate::{Access, Job, JobId};
 
 use super::config::{Database, Mode};
-use super::first_messages::{self, Bind, Peeked};
 use super::frontend::Hearing;
 use super::pool::{Pool, Says};
 use super::slab::Key;
 use super::state::Loop;
+use pgsession::first_messages::{self, Bind, Peeked};
 use pgsession::sql::tokens::LexerMode;
 use pgsession::sql::{self, Class, Format, KeyError, KeyRules, Settings, Subject};
 use pgwire::SqlState;

@@ -22,6 +22,7 @@ use pgwire::secrets::{Origin, Transport};
 use pgwire::startup::{Opening, Replication, Version};
 
 /// The bytes of a key for cancelling where the client can take more than 4 \[byte\].
+// As many as PostgreSQL 18 gives to who speaks version 3.2 of the protocol.
 pub(super) const SECRET_BYTES: usize = 32;
 
 /// State of a client.
@@ -30,6 +31,7 @@ pub(super) enum State {
     /// It has not said what it wants.
     Opening(Opening),
     /// Its user's secret is being looked up.
+    // This and the next are boxed: clients stay in the small states, and all pay for the largest.
     Looking(Box<Looking>),
     /// It was asked to prove who it is.
     Asked(Box<(Wanted, Check)>),
@@ -48,6 +50,24 @@ pub(super) enum State {
     Ending,
     /// Its cancel request is on the way; it is closed when that has arrived.
     Cancelling,
+}
+
+impl State {
+    /// Its job at the gate of its pool, as long as that waits.
+    pub(super) fn job(&self) -> Option<JobId> {
+        match *self {
+            State::Waits(job) | State::WaitingForWelcome(Some(job)) => Some(job),
+            _ => None,
+        }
+    }
+
+    /// The server that it has.
+    pub(super) fn server(&self) -> Option<Key> {
+        match *self {
+            State::Served(server) => Some(server),
+            _ => None,
+        }
+    }
 }
 
 /// The wishes of a client that has not proved who it is.
@@ -74,6 +94,7 @@ impl Wanted {
 }
 
 /// Those of clients that are not in yet.
+// One for all: connections that never log in cost as little as they can.
 static NO_SETTINGS: LazyLock<Arc<Settings>> =
     LazyLock::new(|| Arc::new(Settings::new(Side::Client, SettingsBounds::default(), [])));
 
@@ -145,6 +166,7 @@ impl Client {
         Client {
             connection,
             state: State::Opening(Opening::in_clear()),
+            // Who has proved nothing has no large message waited for.
             frames: Frames::new(Limits::AUTHENTICATION),
             unlinked: Unlinked::default(),
             peer,
@@ -153,6 +175,7 @@ impl Client {
             replication: Replication::No,
             direct: false,
             deadline: Deadline::default(),
+            // Nobody's yet: it counts from when the client has a user.
             pool: 0,
             settings: Arc::clone(&NO_SETTINGS),
             statements: statements::Client::new(0),
@@ -169,6 +192,7 @@ impl Client {
             ends: (None, None),
             came: Time::ZERO,
             asked: Time::ZERO,
+            // What is not known to only read goes to the primary.
             access: Access::Write,
             wrote: None,
             since: Time::ZERO,
@@ -182,6 +206,7 @@ impl Client {
         match self.peer {
             Peer::Local => Origin::Local,
             Peer::Network(address) => {
+                // IPv4 comes as a mapped address where the listener is of IPv6; rules name it as IPv4.
                 Origin::Network { address: address.ip().to_canonical(), transport: self.transport }
             }
         }

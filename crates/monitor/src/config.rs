@@ -273,7 +273,7 @@ pub struct Database {
     pub lookup: Option<Lookup>,
     /// The choice among idle connections.
     pub reuse: Reuse,
-    /// The upkeep of connections to its servers.
+    /// The maintenance of connections to its servers.
     pub maintenance: Maintenance,
     /// Settings that connections to its servers begin with, by name; what a client begins with itself
     /// goes before. Not those of replication.

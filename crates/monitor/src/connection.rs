@@ -12,15 +12,21 @@ use super::write_half::WriteHalf;
 use mio::net::{TcpStream, UnixStream};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
+use pgwire::frame::{HEAD, Limits};
+use pgwire::startup::PACKET_MAX;
 use rustls::{self, Connection as TlsConnection};
 use socket2::{SockRef, TcpKeepalive};
 
 /// The bytes of a buffer: the largest message that must be whole, of either side, fits.
 pub(super) const BUFFER: usize = 32 * 1024;
 /// Empty buffers kept for whoever needs one next, at most.
+// Two megabytes. A burst that needs more makes them, and gives them back to the system.
 const SPARE_MAX: usize = 64;
 /// The most bytes that are laid aside in a buffer of their size: the longest start-up packet is 10,000.
 const ASIDE_MAX: usize = BUFFER / 2;
+const _: () = assert!(PACKET_MAX + 4 <= ASIDE_MAX, "who logs in keeps no large buffer");
+const _: () = assert!(Limits::SESSION.whole_max + HEAD <= BUFFER, "it is whole, and more can come");
+const _: () = assert!(Limits::AUTHENTICATION.whole_max <= BUFFER, "a proof is whole");
 
 /// A buffer, of which a part is filled.
 #[derive(Debug)]
@@ -47,6 +53,7 @@ impl Buffer {
 
     /// Moves what is there to the front, if there is no room behind it.
     fn make_room(&mut self) {
+        // Only then: in the midst of a batch each message would be copied again.
         if self.start > 0 && (self.is_empty() || self.end == self.bytes.len()) {
             self.bytes.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
@@ -94,6 +101,8 @@ impl Buffers {
 
     /// Takes all that is to be written, in exchange for an empty list.
     pub(super) fn take_queued(&mut self, list: &mut Vec<Arc<WriteHalf>>) {
+        assert!(list.is_empty(), "what a worker took before is written");
+        // A swap, so that neither list is allocated anew in each turn.
         std::mem::swap(&mut self.queued, list);
     }
 
@@ -188,6 +197,7 @@ impl Stream {
     /// # Errors
     /// Why it never will be.
     pub(super) fn is_connected(&self) -> io::Result<bool> {
+        // A socket that is not connected yet may be told of, too: only one that has a peer is there.
         let (error, peer) = match self {
             Stream::Tcp(stream) => (stream.take_error()?, stream.peer_addr().map(drop)),
             Stream::Unix(stream) => (stream.take_error()?, stream.peer_addr().map(drop)),
@@ -201,6 +211,7 @@ impl Stream {
     }
 
     /// Sends small messages at once.
+    // Nagle's algorithm would hold the second of two back until the other side acknowledges the first.
     pub(super) fn set_prompt(&self) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => stream.set_nodelay(true),
@@ -258,6 +269,7 @@ impl Reading {
     /// does not tell whether there is more.
     pub(super) fn read(&mut self) {
         self.filled = fill(&self.write_half, &mut self.buffer, self.encrypted);
+        // Decrypted bytes may wait within the encryption, of which the system tells nothing.
         while let (true, Filled::Bytes(sum)) = (self.encrypted, self.filled) {
             match fill(&self.write_half, &mut self.buffer, self.encrypted) {
                 Filled::Bytes(more) => self.filled = Filled::Bytes(sum + more),
@@ -327,6 +339,7 @@ impl Connection {
 
     /// The system has something to tell of it.
     pub(super) fn note(&mut self, event: &mio::event::Event) {
+        // Noted and never forgotten by an event: an edge that says less than the one before adds to it.
         self.readable |= event.is_readable() || event.is_error();
         self.hung_up |= event.is_read_closed() || event.is_error();
     }
@@ -397,12 +410,15 @@ impl Connection {
         tls: impl Into<TlsConnection>,
         buffers: &mut Buffers,
     ) -> io::Result<()> {
+        assert!(!self.is_read, "nobody reads in clear what is encrypted");
+        // Behind a request for TLS nothing comes before the answer. Of direct TLS the beginning is here.
         let begun = self.input.take();
         let bytes = begun.as_ref().map_or(&[][..], Buffer::filled);
         let encrypted = self.write_half.encrypt(tls.into(), bytes, buffers);
         if let Some(buffer) = begun {
             buffers.give(buffer);
         }
+        // What came with the beginning may be read though the system tells of nothing more.
         (self.encrypted, self.readable) = (true, true);
         encrypted
     }
@@ -443,6 +459,7 @@ impl Connection {
             return Filled::Nothing;
         }
         let mut buffer = self.input.take().unwrap_or_else(|| buffers.take());
+        // It was laid aside, or came from there.
         if buffer.bytes.len() < BUFFER {
             let background = std::mem::replace(&mut buffer, buffers.take());
             buffer.push(background.filled());
@@ -451,6 +468,7 @@ impl Connection {
         let asked = buffer.bytes.len() - buffer.end;
         let filled = fill(&self.write_half, &mut buffer, self.encrypted);
         self.filled(asked, filled);
+        // One that brought nothing goes back at once: thousands of idle connections have none.
         self.keep(buffer, buffers);
         filled
     }
@@ -470,6 +488,7 @@ impl Connection {
     /// Lets the caller read once without the loop, if there may be something to read and nothing is
     /// here. Nobody else reads it until it is told [what came](Connection::end_read).
     pub(super) fn begin_read(&mut self, buffers: &mut Buffers) -> Option<Reading> {
+        // With something here the read would stand behind it, and only the loop may look at that.
         let may = self.readable && self.input.is_none() && !self.is_read && !self.ended;
         may.then(|| {
             self.is_read = true;
@@ -481,12 +500,15 @@ impl Connection {
 
     /// Takes what came of a read, if it was of this connection.
     pub(super) fn end_read(&mut self, reading: Reading, buffers: &mut Buffers) {
+        // A server that is tried on the other way has the same key and another socket.
         if !Arc::ptr_eq(&reading.write_half, &self.write_half) {
             return reading.give_back(buffers);
         }
+        assert!(self.is_read && self.input.is_none(), "nobody else has read it meanwhile");
         self.is_read = false;
         self.filled(BUFFER, reading.filled);
         self.readable &= !reading.drained || self.hung_up;
+        // Kept for who fills it next: a reset is told by the system once.
         self.ended |= reading.filled == Filled::Ended;
         self.keep(reading.buffer, buffers);
     }
@@ -520,9 +542,12 @@ impl Connection {
 
     /// Takes the first bytes of what was read.
     pub(super) fn take(&mut self, bytes: usize, buffers: &mut Buffers) {
-        if let Some(mut buffer) = self.input.take() {
-            buffer.skip(bytes);
-            self.keep(buffer, buffers);
+        match self.input.take() {
+            Some(mut buffer) => {
+                buffer.skip(bytes);
+                self.keep(buffer, buffers);
+            }
+            None => assert_eq!(bytes, 0, "more was taken than was there"),
         }
     }
 
@@ -550,6 +575,7 @@ impl Connection {
     /// # Errors
     /// If the connection is broken.
     pub(super) fn flush(&mut self, buffers: &mut Buffers) -> io::Result<()> {
+        // Then nothing can wait, and the lock is not needed: this is called with each event.
         if buffers.writes == Writes::Now && !self.encrypted && !self.is_blocked() {
             return Ok(());
         }
@@ -565,6 +591,7 @@ impl Connection {
     /// the connection, and the other side might never see what was written last.
     pub(super) fn close(mut self, buffers: &mut Buffers) {
         let mut buffer = self.input.take().unwrap_or_else(|| buffers.take());
+        // So many times at most: whoever sends without end is reset.
         for _ in 0..8 {
             if !matches!(self.stream().read(&mut buffer.bytes), Ok(1..)) {
                 break;

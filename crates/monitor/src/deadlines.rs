@@ -22,13 +22,15 @@ impl Deadlines {
     pub(super) fn set(&mut self, socket: Socket, deadline: &mut Deadline, moment: Time) {
         self.clear(socket, deadline);
         deadline.0 = Some(moment);
-        self.moments.insert((moment, socket.token()));
+        let is_new = self.moments.insert((moment, socket.token()));
+        assert!(is_new, "a connection has one deadline");
     }
 
     /// It needs none any more.
     pub(super) fn clear(&mut self, socket: Socket, deadline: &mut Deadline) {
         if let Some(moment) = deadline.0.take() {
-            self.moments.remove(&(moment, socket.token()));
+            let was_set = self.moments.remove(&(moment, socket.token()));
+            assert!(was_set, "it is in the set as long as its connection has it");
         }
     }
 

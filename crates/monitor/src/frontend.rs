@@ -97,7 +97,8 @@ impl Loop {
         }
         let (id, came, ends) = (self.admin.number(), self.now, connection.stream().ends());
         let client = Client::new(connection, peer);
-        self.clients.insert(Client { id, came, ends, asked: came, ..client });
+        let placed = self.clients.insert(Client { id, came, ends, asked: came, ..client });
+        assert_eq!(placed, key, "the system tells of it by this key");
         self.logins.insert(id, key);
         let limits = &self.config.limits;
         if self.clients.len() > limits.clients + limits.login_clients() + SURPLUS_MAX {
@@ -142,12 +143,13 @@ impl Loop {
         let unblocked = was_blocked && !client.connection.is_blocked();
         match client.state {
             State::Ending => {
-                // What it says now is for nobody.
+                // What it says now is for nobody. Room again means that it can have its last words.
                 if unblocked || client.connection.has_hung_up() {
                     self.close(key);
                 }
             }
             State::Cancelling => {
+                // libpq waits for the gate to close. Who does not wait is not needed: the request goes on.
                 if client.connection.has_hung_up() {
                     self.close(key);
                 }
@@ -185,6 +187,7 @@ impl Loop {
         for _ in 0..ROUNDS {
             let Some(client) = self.clients.get_mut(key) else { return };
             let before = client.connection.read().len();
+            // What is here comes first: half of it may have been enough, and a read costs a system call.
             match client.state {
                 State::Opening(_) => self.open(key),
                 State::Asked(_) => self.hear_answer(key),
@@ -203,6 +206,7 @@ impl Loop {
             }
             let Some(client) = self.clients.get_mut(key) else { return };
             if client.connection.read().len() < before {
+                // Something was taken, and what is behind it may be whole.
                 continue;
             }
             if !matches!(client.state, State::Opening(_) | State::Asked(_) | State::Idle) {
@@ -254,6 +258,7 @@ impl Loop {
             Purpose::Nonsense => self.close(key),
             Purpose::Tls(handshake) => self.encrypt(key, handshake),
             Purpose::Encryption => {
+                // GSSAPI encryption; libpq goes on with TLS or in clear on the same connection.
                 if self.say(key, b"N").is_err() {
                     self.close(key);
                 }
@@ -343,6 +348,7 @@ impl Loop {
     pub(super) fn challenge(&mut self, key: Key, looking: Looking, secret: &Secret, known: bool) {
         let Looking { wanted, method, options } = looking;
         let mut out = Vec::new();
+        // Before the first authentication message, as PostgreSQL has it: a client reads it only there.
         if wanted.version != wanted.version.granted() || !options.is_empty() {
             let options = options.iter().map(Vec::as_slice);
             write::negotiate_protocol_version(&mut out, wanted.version.granted(), options);
@@ -464,12 +470,15 @@ impl Loop {
                 return self.fail(key, sqlstate, &message);
             }
         };
+        // It is counted by now: nothing may end it before it has its user, by which it is counted out.
         let settings = wanted.settings();
         let secret: [u8; SECRET_BYTES] = self.draw();
         let process = self.draw_process();
-        self.processes.insert(process, key);
+        let other = self.processes.insert(process, key);
+        assert!(other.is_none(), "the number was drawn so that nobody has it");
         let client = self.clients.get_mut(key).expect("its caller has it");
-        self.logins.remove(&client.id);
+        let login = self.logins.remove(&client.id);
+        assert!(login.is_some() && client.user.is_none(), "a client gets in once");
         client.pool = pool;
         client.timeouts = self.client_timeouts.of(&user);
         client.user = Some(user);
@@ -483,7 +492,7 @@ impl Loop {
         client.replication = wanted.replication;
         self.begin_settings(key, settings);
         if wanted.replication != Replication::No {
-            // It has its own server greet it.
+            // It has its own server greet it, and its deadline for the login until then.
             self.log_login(key);
             let client = self.clients.get_mut(key).expect("its caller has it");
             client.since = self.now;
@@ -530,8 +539,8 @@ impl Loop {
         Some(pool)
     }
 
-    /// Lets the guests of a pool begin, if it is known what to tell them; else sees to it that one of
-    /// them asks a server.
+    /// Welcomes the clients of a pool that wait for that, if it is known what to tell them; else sees to it
+    /// that one of them asks a server.
     pub(super) fn invite(&mut self, pool: usize) {
         if self.pools[pool].parameters.is_some() {
             while let Some(key) = self.pools[pool].waiting_for_welcome.front().copied() {
@@ -541,37 +550,35 @@ impl Loop {
         }
         // One of them is enough: all clients of a pool are told what its first server has said.
         let waiting_for_welcome = &self.pools[pool].waiting_for_welcome;
-        let asks = |key: &Key| {
-            let state = self.clients.get(*key).map(|client| &client.state);
-            matches!(state, Some(State::WaitingForWelcome(Some(_))))
-        };
+        let asks = |key: &Key| self.clients.get(*key).is_some_and(|one| one.state.job().is_some());
         if self.pools[pool].welcome_connection.is_some() || waiting_for_welcome.iter().any(asks) {
             return;
         }
         if let Some(&key) = waiting_for_welcome.front() {
             let job = self.arrive(key, self.now);
-            let client = self.clients.get_mut(key).expect("guests are there");
+            let client = self.clients.get_mut(key).expect("who waits is there");
             client.state = State::WaitingForWelcome(Some(job));
         }
     }
 
-    /// Tells a guest all that there is to say before its first question.
+    /// Tells a client that got in all that there is to say before its first question.
     fn greet(&mut self, key: Key) {
-        let client = self.clients.get_mut(key).expect("guests are there");
+        let client = self.clients.get_mut(key).expect("who waits is there");
+        assert!(matches!(client.state, State::WaitingForWelcome(_)), "it is welcomed once");
         let pool = &mut self.pools[client.pool];
         pool.waiting_for_welcome.retain(|one| *one != key);
         if let State::WaitingForWelcome(Some(job)) = client.state {
-            // It need not ask any more.
+            // It need not ask any more. No counter has it: it has not given up.
             client.state = State::Idle;
             let pool = client.pool;
             self.tell(pool, |driver, now| driver.renege(now, job));
         }
-        let client = self.clients.get_mut(key).expect("guests are there");
+        let client = self.clients.get_mut(key).expect("who waits is there");
         client.state = State::Idle;
         client.since = self.now;
         self.deadlines.clear(Socket::Client(key), &mut client.deadline);
         self.begin_as_told(key);
-        let client = self.clients.get_mut(key).expect("guests are there");
+        let client = self.clients.get_mut(key).expect("who waits is there");
         let mut out = std::mem::take(&mut self.to_client);
         out.clear();
         for (name, value) in self.pools[client.pool].parameters.iter().flatten() {
@@ -586,6 +593,7 @@ impl Loop {
             return self.close(key);
         }
         self.greet_settings(key);
+        // It may have sent its first question with its proof, before it was let in.
         self.again.push_back(Socket::Client(key));
     }
 
@@ -605,6 +613,7 @@ impl Loop {
             // Who does not take what it is told is not heard either.
             return Hearing::Done;
         }
+        // Or each byte that comes would have all before it looked at again.
         if client.connection.read().len() < client.needs as usize {
             return Hearing::Done;
         }
@@ -653,7 +662,7 @@ impl Loop {
         let client = self.clients.get_mut(key).expect("who waits is there");
         let pool = client.pool;
         if matches!(client.state, State::WaitingForWelcome(_)) {
-            // All guests have asked, so the connection is nobody's.
+            // It has asked for all who wait, and may go meanwhile: so the connection is nobody's.
             client.state = State::WaitingForWelcome(None);
             let server = self.obtain(pool, None, slot);
             self.pools[pool].welcome_connection = server;

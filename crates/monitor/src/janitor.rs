@@ -7,7 +7,6 @@ use gate::Time;
 use live::model::Work;
 use live::{Permits, SlotGuard};
 
-use super::client;
 use super::config::{Address, Database, Mode, Share};
 use super::log::Line;
 use super::pool::{Pool, PoolIndex};
@@ -61,8 +60,8 @@ impl Default for Check {
 /// no system call for it.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How long a pool believes that nothing in its database asks for sequences: the question reads what the database has of defaults, views and functions, a tenth of a second where
-/// these are ten thousand.
+/// Time for which a pool believes that nothing in its database asks for sequences. The question reads all
+/// defaults, views and functions of the database: a tenth of a second where these are ten thousand.
 const INQUIRES_AGAIN: Duration = Duration::from_secs(60);
 
 /// One row if a function, a default, a view or rule, a constraint, a trigger's condition or a policy of
@@ -97,22 +96,22 @@ pub(super) struct Janitor {
     /// Those that are being made for nobody, and until when no more are.
     prewarming: Vec<Key>,
     prewarm_from: Option<Time>,
-    out: Option<Out>,
+    unavailable: Option<Unavailable>,
 }
 
 /// The message to clients while no server can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hear {
-    /// They hear why at once.
+enum Notice {
+    /// They are told why at once.
     AtOnce,
-    /// They hear why when they have waited in vain.
+    /// They are told why when they have waited in vain.
     InTheEnd,
 }
 
 /// Nobody gets in.
 #[derive(Debug)]
-pub(super) struct Out {
-    hear: Hear,
+pub(super) struct Unavailable {
+    notice: Notice,
     /// The message that clients hear: the server's own, if it was reached.
     words: Vec<u8>,
     /// When it was tried last.
@@ -124,17 +123,17 @@ pub(super) struct Out {
 impl Janitor {
     /// A connection was made, or may be.
     pub(super) fn is_in(&mut self) {
-        (self.out, self.prewarm_from) = (None, None);
+        (self.unavailable, self.prewarm_from) = (None, None);
     }
 
     /// The pool's unavailability, if whoever comes hears of it at once.
-    pub(super) fn out_at_once(&self) -> Option<&Out> {
-        self.out.as_ref().filter(|out| out.hear == Hear::AtOnce)
+    pub(super) fn unavailable_at_once(&self) -> Option<&Unavailable> {
+        self.unavailable.as_ref().filter(|one| one.notice == Notice::AtOnce)
     }
 
     /// The message that says why nobody gets in.
     pub(super) fn words(&self) -> Option<Vec<u8>> {
-        self.out.as_ref().map(|out| out.words.clone())
+        self.unavailable.as_ref().map(|one| one.words.clone())
     }
 
     pub(super) fn is_made(&mut self, key: Key) {
@@ -158,6 +157,7 @@ impl Server {
                 | State::Setting(_)
                 | State::Encoding
         );
+        // A client that keeps its server has said something there before, though not in this job.
         unheard && self.client.is_some() && self.pinned.is_none() && !self.is_pinned()
     }
 
@@ -188,6 +188,7 @@ impl Loop {
             if database.maintenance.slots_kept == 0 || !self.is_offered(at) {
                 continue;
             }
+            // Without a forced user nobody knows as whom to connect before a client comes.
             let Some(user) = database.forced.clone() else { continue };
             let known = self.config.users.credential(&user);
             let Some(pool) = self.open_pool(at, user) else { continue };
@@ -210,6 +211,7 @@ impl Loop {
         for key in idle {
             let server = self.servers.get(key).expect("idle connections are there");
             let (active, since) = (server.active, server.since);
+            // Those idle for longest come first: what is kept are the ones used last.
             let needless = there > kept && self.now.since(active) > idle_max;
             if needless || self.is_old(pool, since) {
                 self.drop_server(key);
@@ -226,6 +228,8 @@ impl Loop {
         if self.now.since(since) <= lifetime {
             return false;
         }
+        // So all are renewed in one lifetime. Those that began together would else end together, and jobs
+        // would wait for as many new ones at once.
         let apart = lifetime / self.pools[pool].driver.slots().max(1);
         let janitor = &mut self.pools[pool].janitor;
         if janitor.renewed.is_some_and(|last| self.now.since(last) < apart) {
@@ -239,6 +243,7 @@ impl Loop {
     fn kept_now(&self, pool: PoolIndex) -> usize {
         let database = &self.config.databases[self.pools[pool].database];
         let kept = database.maintenance.slots_kept as usize;
+        // There may be a pool for each user who ever came: one that nobody is in keeps nothing.
         let is_used = database.forced.is_some() || self.client_limits.of_pool(pool) > 0;
         let goes_on = self.phase == Phase::Open && !self.pools[pool].paused;
         if is_used && goes_on { kept } else { 0 }
@@ -256,9 +261,10 @@ impl Loop {
         for (place, part) in parts.into_iter().enumerate() {
             let driver = &self.pools[pool].driver;
             let most = part.slots.min(driver.slots_of(place as u32)) as usize;
+            // While clients are told at once that nobody gets in, these tries find out that one does again.
             while self.pools[pool].connections[place] < most
                 && (self.pools[pool].driver.is_up(place as u32)
-                    || self.pools[pool].janitor.out_at_once().is_some())
+                    || self.pools[pool].janitor.unavailable_at_once().is_some())
                 && self.has_room(pool)
             {
                 self.make_prewarmed(pool, place as u32);
@@ -277,8 +283,9 @@ impl Loop {
     /// Begins a connection that is nobody's; a job that needs one while it is being made gets it.
     fn make_prewarmed(&mut self, pool: PoolIndex, place: u32) {
         let key = self.new_server(pool, place);
+        // Before it is tried: it may fail at once, and is taken off the list then.
         self.pools[pool].janitor.prewarming.push(key);
-        let latest = self.now + self.patience_of(pool);
+        let latest = self.now + self.connect_timeout_of(pool);
         let server = self.servers.get_mut(key).expect("it has just been put there");
         self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
         self.connects.push_back(key);
@@ -298,6 +305,7 @@ impl Loop {
     /// another for each: it is set.
     pub(super) fn begun_of(&self, pool: PoolIndex, client: Option<Key>) -> Begun {
         let client = client.and_then(|client| self.clients.get(client));
+        // In the other modes clients share connections, and each sets what it began with.
         let Some(client) = client.filter(|_| self.pools[pool].mode == Mode::Session) else {
             return Begun::new();
         };
@@ -334,9 +342,11 @@ impl Loop {
 
     fn is_alive(&mut self, key: Key) -> bool {
         let server = self.servers.get_mut(key).expect("idle connections are there");
+        assert!(matches!(server.state, State::Idle) && server.slot.is_none(), "it is nobody's");
         if self.now.since(server.active) < LOOK {
             return true;
         }
+        // An event of its end may wait in the queue behind this turn. A read finds out now.
         server.connection.as_mut().expect("it is made").mark_readable();
         self.hear_server(key);
         let Some(server) = self.servers.get(key) else { return false };
@@ -357,6 +367,7 @@ impl Loop {
         let query = check.query.clone();
         server.state = State::Checking;
         self.query(key, query.as_bytes());
+        // Shorter than that of other questions: a client waits for it.
         let latest = self.now + self.check_max();
         if let Some(server) = self.servers.get_mut(key) {
             self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
@@ -368,6 +379,7 @@ impl Loop {
     pub(super) fn replace(&mut self, key: Key) {
         let server = self.servers.get_mut(key).expect("its caller has it");
         let (pool, client, slot) = (server.pool, server.client.take(), server.slot.take());
+        // The slots go on to the next connection: with them given back, the client would queue again.
         let permits = std::mem::take(&mut server.permits);
         self.drop_server(key);
         match (client, slot) {
@@ -412,6 +424,7 @@ impl Loop {
         if !server.relay.has_others_sequences() || !pool.cache.minds_sequences() {
             return false;
         }
+        // A pool without an answer asks at once; later a connection asks once, and not too often.
         let asked = std::mem::replace(&mut server.inquired, true);
         if pool.inquired.is_some_and(|at| asked || self.now.since(at) < INQUIRES_AGAIN) {
             return false;
@@ -440,6 +453,7 @@ impl Loop {
         let server = self.servers.get_mut(key).expect("its caller has it");
         let database = &self.config.databases[self.pools[server.pool].database];
         let Some(query) = &database.maintenance.connect_query else { return false };
+        // A physical replication connection takes no SQL.
         if server.replication != Replication::No {
             return false;
         }
@@ -470,10 +484,10 @@ impl Loop {
         );
         self.log.line(Line::new("server-error").text("error", &format!("{sqlstate} {message}")));
         self.drop_server(key);
+        // Each prewarmed one would fail the same way, every second.
         self.rest(pool);
         if let Some(client) = client {
-            let state = &mut self.clients.get_mut(client).expect("it waits for this").state;
-            *state = client::State::Idle;
+            self.part_from_server(client, key);
             self.refuse_job(client, &Report::new(Severity::Error, sqlstate, &message));
         }
     }
@@ -488,9 +502,9 @@ impl Loop {
 /// Availability of the servers of a pool.
 impl Loop {
     /// Time that a connection of a pool may take to be made.
-    pub(super) fn patience_of(&self, pool: PoolIndex) -> Duration {
+    pub(super) fn connect_timeout_of(&self, pool: PoolIndex) -> Duration {
         let connect = self.config.timeouts.connect;
-        match self.pools[pool].janitor.out {
+        match self.pools[pool].janitor.unavailable {
             Some(_) => connect.min(ACCEPTS),
             None => connect,
         }
@@ -499,7 +513,7 @@ impl Loop {
     /// A server has accepted a connection: it may take its time to let the gate in.
     pub(super) fn hurries_no_more(&mut self, key: Key) {
         let Some(server) = self.servers.get_mut(key) else { return };
-        if self.pools[server.pool].janitor.out.is_some() && server.probe.is_none() {
+        if self.pools[server.pool].janitor.unavailable.is_some() && server.probe.is_none() {
             let latest = self.now + self.config.timeouts.connect;
             self.deadlines.set(Socket::Server(key), &mut server.deadline, latest);
         }
@@ -512,18 +526,19 @@ impl Loop {
         let works = |server: &Server| {
             server.pool == pool && server.greeting.is_none() && server.probe.is_none()
         };
+        // One that works is proof enough that others can be made, however this one failed.
         if self.pools[pool].driver.has_others(place)
             || self.servers.iter().any(|(_, server)| works(server))
         {
             return;
         }
-        let out = Out {
-            hear: Hear::AtOnce,
+        let unavailable = Unavailable {
+            notice: Notice::AtOnce,
             words: words.to_vec(),
             tried: self.now,
             next: (place + 1) % self.pools[pool].addresses.len() as u32,
         };
-        self.pools[pool].janitor.out = Some(out);
+        self.pools[pool].janitor.unavailable = Some(unavailable);
         let soon = self.now + self.retry();
         self.pools[pool].retries[place as usize] = Some(soon);
         for retry in self.pools[pool].retries.iter_mut().flatten() {
@@ -539,14 +554,14 @@ impl Loop {
         };
         let all = self.servers.iter().filter(|(_, server)| not_begun(server));
         let all: Vec<Key> = all.map(|(key, _)| key).collect();
+        // These have slots already, and would try one after the other what has just failed.
         for key in all {
             let Some(server) = self.servers.get_mut(key) else { continue };
             let client = server.client.take();
             server.work = Work::Failed;
             self.drop_server(key);
             if let Some(client) = client {
-                let state = &mut self.clients.get_mut(client).expect("it waits for this").state;
-                *state = client::State::Idle;
+                self.part_from_server(client, key);
                 self.leave_unserved(client, words);
             }
         }
@@ -556,8 +571,9 @@ impl Loop {
     /// then, and who asks for it waits.
     pub(super) fn awaits_return(&mut self, pool: PoolIndex, place: u32, words: &[u8]) {
         self.rest(pool);
-        let (hear, words) = (Hear::InTheEnd, words.to_vec());
-        self.pools[pool].janitor.out = Some(Out { hear, words, tried: self.now, next: place });
+        let (notice, words) = (Notice::InTheEnd, words.to_vec());
+        self.pools[pool].janitor.unavailable =
+            Some(Unavailable { notice, words, tried: self.now, next: place });
         let soon = self.now + self.retry();
         self.pools[pool].retries[place as usize] = Some(soon);
         let longest = self.pools[pool].spec.unreachable_max;
@@ -577,9 +593,9 @@ impl Loop {
     /// tried by a job, the waits of all would begin anew each time. Without room for such a connection
     /// a job has to.
     pub(super) fn try_again(&mut self, pool: PoolIndex, place: u32) {
-        let hears_in_the_end = |out: &Out| out.hear == Hear::InTheEnd;
+        let is_awaited = |one: &Unavailable| one.notice == Notice::InTheEnd;
         let Pool { janitor, driver, connections, .. } = &self.pools[pool];
-        let awaited = janitor.out.as_ref().is_some_and(hears_in_the_end) && !driver.any_up();
+        let awaited = janitor.unavailable.as_ref().is_some_and(is_awaited) && !driver.any_up();
         let has_slot = connections[place as usize] < driver.slots_of(place) as usize;
         let is_there = |key: &Key| self.servers.get(*key).is_some_and(|one| one.place == place);
         let tries = janitor.prewarming.iter().any(is_there);
@@ -606,6 +622,7 @@ impl Loop {
 
     /// A connection to a server was made.
     pub(super) fn was_reached(&mut self, address: &Address) {
+        // It stays in the list for good: addresses are those of configurations, and few.
         if !self.reached.contains(address) {
             self.reached.push(address.clone());
         }
@@ -622,19 +639,20 @@ impl Loop {
     pub(super) fn open_for_one(&mut self, pool: PoolIndex, is_own: bool) -> Option<u32> {
         let (now, retry) = (self.now, self.retry());
         let Pool { janitor, driver, addresses, retries, .. } = &mut self.pools[pool];
-        let Some(out) = &mut janitor.out else {
+        let Some(unavailable) = &mut janitor.unavailable else {
             self.let_in_again(pool);
             return None;
         };
-        if out.hear == Hear::InTheEnd || driver.any_up() {
+        // Those who wait do so until a sweep raises the server; and one that is up needs nobody to try it.
+        if unavailable.notice == Notice::InTheEnd || driver.any_up() {
             return None;
         }
-        if now.since(out.tried) < retry && !is_own {
+        if now.since(unavailable.tried) < retry && !is_own {
             return None;
         }
         let servers = addresses.len() as u32;
-        let place = out.next % servers;
-        (out.tried, out.next) = (now, (place + 1) % servers);
+        let place = unavailable.next % servers;
+        (unavailable.tried, unavailable.next) = (now, (place + 1) % servers);
         retries[place as usize].get_or_insert(now);
         self.tell(pool, |driver, now| driver.rise(now, place));
         Some(place)
@@ -657,8 +675,9 @@ impl Loop {
         }
     }
 
-    /// Nobody can tell the guests of a pool its servers' settings.
+    /// Nobody can tell the clients that wait for the welcome the settings of the pool's servers.
     pub(super) fn refuse_waiting_for_welcome(&mut self, pool: PoolIndex, words: &[u8]) {
+        // The list first: each that goes has the next one ask in its place, and none is to.
         for waiting in std::mem::take(&mut self.pools[pool].waiting_for_welcome) {
             self.stats.logins_failed += 1;
             self.end_with(waiting, words);

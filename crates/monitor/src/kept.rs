@@ -39,6 +39,7 @@ impl Kept {
     /// The detail for a client that gets none of these `slots`, while so many others wait. What is
     /// kept is kept for as long as its client likes: no wait is foreseen then.
     pub(super) fn detail(&self, slots: u32, waiting: u64, wait: Option<Duration>) -> String {
+        // Here and in the hint: to wait does not help who waits for a client that keeps a slot.
         if self.slots > 0 {
             return format!(
                 "{} of {slots} slots are kept by what clients left there ({self}); {waiting} other \
@@ -78,6 +79,7 @@ fn comes_to_half(kept: u32, slots: u32) -> bool {
 
 /// True if half of the slots are kept.
 fn is_half(kept: u32, slots: u32) -> bool {
+    // A pool may have fewer slots than are kept: those of jobs in slots that are gone stay with these.
     kept > 0 && u64::from(kept) * 2 >= u64::from(slots)
 }
 
@@ -96,6 +98,8 @@ impl Loop {
     /// A server's client, which keeps it, has nothing under way.
     pub(super) fn pin(&mut self, key: Key) {
         let server = self.servers.get_mut(key).expect("its caller has it");
+        assert!(server.client.is_some() && server.slot.is_some(), "its client keeps its slot, too");
+        // Said once for each pin, and not behind each job of it.
         if !server.pin(self.now) {
             return;
         }

@@ -15,7 +15,7 @@
 //! Who gets no slot, or no server, is told so as an error of what it has asked, as if its first message
 //! had failed at a server; what it had sent with that has no effect, and its session goes on. In session
 //! mode a session begins at its server, and there is none: it ends. While a client is
-//! [at rest](pgsession::unlinked) the gate answers what needs no server.
+//! [unlinked](pgsession::unlinked) the gate answers what needs no server.
 //!
 //! A job may have a class, by rules over users, databases, programs and texts: the gate's discipline
 //! and deadlines go by it. Whoever has a slot keeps it until nothing is owed any more: a transaction
@@ -106,7 +106,6 @@ mod background;
 mod cancel;
 mod classes;
 mod classification;
-mod classification_cache;
 mod client;
 mod client_limits;
 mod client_timeouts;
@@ -114,9 +113,9 @@ mod client_tls;
 mod config;
 mod connection;
 mod deadlines;
-mod first_messages;
 mod frontend;
 mod health;
+mod invariants;
 mod janitor;
 mod kept;
 mod listen;

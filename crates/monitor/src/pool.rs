@@ -6,13 +6,13 @@ use gate::{GateSpec, KeyOf, Time};
 use live::{Auto, Driver, placed};
 
 use super::classes::JobClass;
-use super::classification_cache::ClassificationCache;
 use super::config::{Address, Config, Database, Mode, Reuse};
 use super::janitor::Janitor;
-use super::session_state::Known;
 use super::slab::Key;
 use super::stats::{Counters, PoolStats, ServerStats};
+use pgsession::classification_cache::ClassificationCache;
 use pgsession::relay::Ahead;
+use pgsession::session::Known;
 use pgsession::statements::{Bounds, StatementCache};
 use pgwire::auth::{Credential, Keys};
 use pgwire::secrets::Users;
@@ -166,7 +166,9 @@ impl Pool {
         let is_new = latest != Credential::Nothing && latest != self.credential;
         if self.source == Source::Learnt && is_new {
             self.credential = latest;
+            // These were derived from the password before.
             self.keys.fill(None);
+            // Servers may have refused the gate for that password.
             self.janitor.is_in();
         }
     }
@@ -190,6 +192,7 @@ impl Pool {
 
     /// A fresh connection was told this of its server's settings.
     pub(super) fn hear_parameters(&mut self, told: Vec<(Vec<u8>, Vec<u8>)>, address: &Address) {
+        // The first stands: whoever is in was told that, and goes by it until told otherwise.
         if self.parameters.is_none() {
             (self.parameters, self.told_by) = (Some(told), Some(address.clone()));
         }
@@ -202,6 +205,7 @@ impl Pool {
     }
 
     /// Forgets what a server has told that is none of its servers any more.
+    // By address and not by place: another server may have the place by now.
     pub(super) fn forget_unlisted_users(&mut self) {
         if self.told_by.as_ref().is_some_and(|address| !self.addresses.contains(address)) {
             self.forget_parameters();
@@ -210,15 +214,21 @@ impl Pool {
 
     /// Its servers have other places from now on, where they are at these addresses.
     pub(super) fn settle_places(&mut self, places: &[Option<usize>], addresses: Vec<Address>) {
+        assert_eq!(places.len(), addresses.len(), "each place has an address");
         self.keys = placed(&mut self.keys, places);
-        self.idle = placed(&mut self.idle, places);
-        self.connections = placed(&mut self.connections, places);
+        let idle = placed(&mut self.idle, places);
+        let connections = placed(&mut self.connections, places);
+        // What stays behind belongs to servers that are gone: a connection there would be counted nowhere.
+        assert!(self.idle.iter().all(VecDeque::is_empty), "idle ones at other servers are closed");
+        assert!(self.connections.iter().all(|&count| count == 0), "so are the others");
+        (self.idle, self.connections) = (idle, connections);
         self.retries = placed(&mut self.retries, places);
         self.addresses = addresses;
     }
 
     /// The part of its jobs' first messages that tells which of several servers they need.
     pub(super) fn says(&self, config: &Config) -> Says {
+        // With one server nothing is to be chosen: no message is waited for.
         if self.addresses.len() < 2 {
             return Says::Nothing;
         }
@@ -236,6 +246,7 @@ impl Pool {
     /// The rule for the transactions of a pipeline: one that says which server it needs waits for
     /// the one before. In session mode that is said once.
     pub(super) fn ahead(&self, config: &Config) -> Ahead {
+        // To wait costs a pipeline one round trip for each of its transactions.
         match self.mode == Mode::Session || self.says(config) == Says::Nothing {
             true => Ahead::Passes,
             false => Ahead::Waits,
@@ -260,6 +271,7 @@ impl Pool {
 
     /// Remembers the keys that the gate's password came to at a server.
     pub(super) fn remember(&mut self, server: u32, keys: &Keys) {
+        // Other credentials are used as they are: nothing of them was derived.
         if matches!(self.credential, Credential::Password(_)) {
             self.keys[server as usize] = Some(keys.clone());
         }
@@ -267,6 +279,7 @@ impl Pool {
 
     /// A login failed: what was remembered may be of a password that was changed since.
     pub(super) fn forget_keys(&mut self, server: u32) {
+        // Derived anew, they go by the salt that the server has now.
         self.keys[server as usize] = None;
     }
 
@@ -294,6 +307,7 @@ impl Pool {
     }
 
     pub(super) fn put_idle(&mut self, server: u32, key: Key) {
+        debug_assert!(!self.idle[server as usize].contains(&key), "it is given to one at a time");
         self.idle[server as usize].push_back(key);
     }
 

@@ -56,6 +56,7 @@ fn places(had: &[Address], wanted: &[Address]) -> Vec<Option<usize>> {
         }
         found.push(at);
     }
+    // Behind those by address: one that has moved must not take the place of one that is still there.
     for (at, place) in found.iter_mut().enumerate() {
         if place.is_none() && is_free.get(at) == Some(&true) {
             is_free[at] = false;
@@ -69,6 +70,7 @@ impl Loop {
     /// Brings a pool up to what the configuration says of it, as far as that can be now. What has to
     /// wait, in words.
     pub(super) fn bring_up(&mut self, at: PoolIndex, classes: &Renumbering) -> Vec<&'static str> {
+        // What was decided by the old gate is carried out: the new one knows nothing of it.
         self.settle();
         let pool = &self.pools[at];
         let database = &self.config.databases[pool.database];
@@ -76,6 +78,7 @@ impl Loop {
         let (gate, mode) = database.pool(terms, self.config.unreachable_max);
         let (mut waits, mut now) = (Vec::new(), pool.mode);
         let auto = database.auto(terms).copied();
+        // A client's names for statements are the gate's in one mode and the server's in another.
         if mode != pool.mode {
             match self.client_limits.of_pool(at) {
                 0 => now = mode,
@@ -105,6 +108,7 @@ impl Loop {
         let pool = &mut self.pools[at];
         pool.behind = !waits.is_empty();
         let is_identity = places.iter().copied().eq((0..pool.addresses.len()).map(Some));
+        // But for what a gate takes while it goes on.
         let policies = GateSpec {
             servers: pool.spec.servers.clone(),
             room: pool.spec.room,
@@ -136,6 +140,7 @@ impl Loop {
         let wanted = database.servers.clone();
         for (place, address) in wanted.iter().enumerate() {
             let before = places[place].map(|before| &had[before]);
+            // A server that is new has no connection yet.
             if before.is_some_and(|before| before != address) {
                 self.pools[at].addresses[place] = address.clone();
                 self.move_server(at, place as u32);
@@ -161,6 +166,7 @@ impl Loop {
     fn leave_servers(&mut self, at: PoolIndex, places: &[Option<usize>]) {
         for place in 0..self.pools[at].addresses.len() {
             if !places.contains(&Some(place)) {
+                // Without slots, too: whoever tries a server while none is up may raise this one again.
                 self.tell(at, |driver, now| driver.lower(now, place as u32));
                 self.tell(at, |driver, now| driver.resize(now, place as u32, 0));
                 self.pools[at].retries[place] = None;
@@ -172,6 +178,7 @@ impl Loop {
     /// Room and the longest wait are changed while the gate goes on.
     fn follow_limits(&mut self, at: PoolIndex, gate: &GateSpec) {
         let pool = &mut self.pools[at];
+        // The gate compares nothing: each that it is told is a step of its recording.
         let room = (pool.spec.room != gate.room).then_some(gate.room);
         (pool.spec.wait_max, pool.spec.room) = (gate.wait_max, gate.room);
         pool.spec.servers.clone_from(&gate.servers);
@@ -193,7 +200,7 @@ impl Loop {
         longest: Option<std::time::Duration>,
     ) {
         self.pools[at].spec.unreachable_max = longest;
-        if self.pools[at].janitor.out_at_once().is_none() {
+        if self.pools[at].janitor.unavailable_at_once().is_none() {
             self.tell(at, |driver, now| driver.set_unreachable_max(now, longest));
         }
     }
@@ -218,6 +225,7 @@ impl Loop {
         (places, addresses): (&[Option<usize>], Vec<Address>),
         classes: &Renumbering,
     ) {
+        assert_eq!(places.len(), addresses.len(), "each place has an address");
         self.leave_places(at, places, addresses);
         let pool = &mut self.pools[at];
         let terms = self.config.terms.get(&pool.user);
@@ -247,6 +255,7 @@ impl Loop {
             models: mode != Mode::Session,
         };
         pool.driver.begin_anew(self.now, &anew);
+        // The new gate was told of slots that are held and of servers that are down, but not of this.
         if pool.paused {
             pool.driver.pause(self.now);
         }
@@ -277,7 +286,11 @@ impl Loop {
             match now_at(server.place as usize) {
                 // The driver numbers the slot of its job anew.
                 Some(place) => server.place = place as u32,
-                None => self.drop_server(key),
+                None => {
+                    let is_used = server.slot.is_some() || server.client.is_some();
+                    assert!(!is_used, "a server goes when its last job has ended");
+                    self.drop_server(key);
+                }
             }
         }
         self.pools[at].settle_places(places, addresses);
@@ -288,12 +301,14 @@ impl Loop {
     fn wait_on(&mut self, key: Key, arrived: Time, longest: std::time::Duration) {
         let Some(client) = self.clients.get_mut(key) else { return };
         let (pool, since) = (client.pool, client.since);
+        assert!(client.state.job().is_some(), "who goes while waiting reneges");
         let waits_for_welcome = matches!(client.state, ClientState::WaitingForWelcome(_));
         client.state = if waits_for_welcome {
             ClientState::WaitingForWelcome(None)
         } else {
             ClientState::Idle
         };
+        // Found anew with the job, if the database has roles now.
         client.access = Access::Write;
         let job = self.job_of(key);
         let own = self.config.classes.list()[job.class as usize].wait_max;

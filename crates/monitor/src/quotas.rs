@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use gate::Reason;
 use live::{Chain, Permits, SlotGuard};
 
-use super::client;
 use super::config::{Config, Database};
 use super::pool::{Pool, PoolIndex};
 use super::server::{Server, State};
@@ -45,6 +44,7 @@ impl Quotas {
 
     /// There is no database of this name any more that [`Database::REST`] stands for.
     pub(super) fn forget_one_of_the_rest(&mut self, name: &str) {
+        // One of another size was said for this name, and stays for when it is asked for again.
         if self.databases.get(name) == self.databases.get(Database::REST) {
             self.databases.remove(name);
         }
@@ -91,12 +91,14 @@ impl Scope {
 }
 
 /// Those whose quotas the jobs of a pool pass, in this order.
+// The same for all pools, narrow before wide, or two jobs could wait for each other.
 fn scopes(database: usize, user: &[u8]) -> [Scope; 4] {
     let pool = Scope::Pool(database, user.to_vec());
     [pool, Scope::User(user.to_vec()), Scope::Database(database), Scope::All]
 }
 
 /// The slots of a quota that was lifted: more than all pools can have.
+// It stays where it is passed: jobs that hold its slots must find it when they give them back.
 pub(super) const UNBOUNDED: u32 = 1 << 24;
 
 /// A quota. Its gate has the same place in the chain.
@@ -124,6 +126,7 @@ impl QuotaChain {
             Some(place) => *place = quota,
             None => self.list.push(quota),
         }
+        assert_eq!(self.list.len(), self.chain.len(), "each quota has its gate in the same place");
     }
 
     /// The place of each that is somebody's.
@@ -162,6 +165,8 @@ impl Loop {
     pub(super) fn leave_quotas(&mut self, quotas: &[usize]) {
         for at in quotas {
             if !self.pools.iter().any(|pool| !pool.vacant && pool.quotas.contains(at)) {
+                let (busy, waiting) = (self.quotas.chain.busy(*at), self.quotas.chain.waiting(*at));
+                assert_eq!((busy, waiting), (0, 0), "a pool is closed when nobody is at it");
                 self.quotas.list[*at].scope = Scope::Nobody;
             }
         }
@@ -182,12 +187,14 @@ impl Loop {
         let mut server = Server::new(pool, (place, address), relay, self.now);
         (server.state, server.slot, server.client) = (State::Admitting, Some(slot), client);
         let key = self.servers.insert(server);
-        if let Some(client) = client.and_then(|client| self.clients.get_mut(client)) {
-            client.state = client::State::Served(key);
+        if let Some(client) = client {
+            self.give_server(client, key);
         }
+        // By pool, so that quotas take turns between pools and not between the classes of jobs.
         let class = pool as u32;
         let client = client.and_then(|client| self.clients.get(client));
         let since = client.map_or(self.now, |client| client.since);
+        // The client's one deadline is for the pool's queue and these together.
         let passed = &self.pools[pool].quotas;
         let pass = self.quotas.chain.enter(self.now, (key, class), passed, (since, deadline));
         self.servers.get_mut(key).expect("it was just put there").asks = Some(pass);
@@ -197,6 +204,7 @@ impl Loop {
     /// The configuration says other slots over several pools: those that there are have as many from now
     /// on, and pools that pass others pass these too.
     pub(super) fn reload_quotas(&mut self) {
+        // Fewer slots cut nobody short: the gates let nobody pass until enough are back.
         for at in 0..self.quotas.list.len() {
             let slots = self.slots_over(&self.quotas.list[at].scope).unwrap_or(UNBOUNDED);
             if self.quotas.list[at].slots != slots {
@@ -218,6 +226,7 @@ impl Loop {
                 self.slots_over(scope).is_some() && !passes
             };
             let lacking = scopes(database, &user).iter().any(lacks);
+            // A job on its way passes the quotas that there were when it set out.
             if !lacking || self.is_admitting(pool) {
                 continue;
             }
@@ -244,6 +253,8 @@ impl Loop {
         for key in mine {
             let slot = self.quotas.chain.occupy(self.now, quota, pool as u32);
             if let Some(server) = self.servers.get_mut(key) {
+                let has = server.permits.iter().any(|(at, _)| *at == quota);
+                assert!(!has, "a job has one slot of a quota");
                 server.permits.push((quota, slot));
             }
         }
@@ -284,7 +295,10 @@ impl Loop {
         let server = self.servers.get_mut(key).expect("its caller has it");
         let (pool, client) = (server.pool, server.client.take());
         let slot = server.slot.take().expect("it holds one of its pool");
+        assert!(matches!(server.state, State::Admitting), "it waits for this");
+        assert_eq!(permits.len(), self.pools[pool].quotas.len(), "it has passed each quota once");
         let is_welcome_connection = self.pools[pool].welcome_connection == Some(key);
+        // Its slot was taken out above: to drop it gives nothing back.
         self.drop_server(key);
         self.tell(pool, |driver, now| driver.admitted(now, &slot));
         let made = self.provide(pool, client, slot, permits);
@@ -302,7 +316,7 @@ impl Loop {
         if let Some(slot) = slot {
             self.tell(pool, |driver, now| driver.denied(now, slot, reason));
         }
-        // A scout has asked for the guests: the first one hears of it, and the next one asks.
+        // It asked for all who wait for the welcome: the first one hears of it, and the next one asks.
         let waiting =
             self.pools[pool].waiting_for_welcome.front().copied().filter(|_| is_welcome_connection);
         if let Some(client) = client.or(waiting) {
@@ -320,6 +334,7 @@ impl Loop {
     pub(super) fn make_room(&mut self, pool: PoolIndex) {
         for at in 0..self.pools[pool].quotas.len() {
             let quota = &self.quotas.list[self.pools[pool].quotas[at]];
+            // Looked at for each quota anew: what made room for one counts for the next.
             let within = self.pools.iter().filter(|pool| quota.scope.has(pool));
             let used = |key: Key| Some((key, self.servers.get(key)?.active));
             let idle = within.flat_map(Pool::idle_longest).filter_map(used);
@@ -338,6 +353,7 @@ impl Loop {
 
     /// True if a pool may have one connection more without closing others'.
     pub(super) fn has_room(&self, pool: PoolIndex) -> bool {
+        // Idle ones of others are not closed for what nobody has asked for yet.
         self.pools[pool].quotas.iter().all(|&at| {
             let quota = &self.quotas.list[at];
             self.open_within(&quota.scope) < self.connections_most(quota)

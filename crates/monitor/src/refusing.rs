@@ -17,6 +17,9 @@ impl Loop {
     /// A client's job does not get a slot: it is told why, and how long it would have waited.
     pub(super) fn turn_away(&mut self, key: Key, reason: Reason) {
         let client = self.clients.get_mut(key).expect("who waits is there");
+        // Where a quota has refused it, what stood for its wait there is gone by now.
+        let has_one = client.state.server().is_some_and(|at| self.servers.get(at).is_some());
+        assert!(!has_one, "who is turned away has no server");
         // The gate knows nothing of the job any more.
         let waits_for_welcome = matches!(client.state, client::State::WaitingForWelcome(_));
         client.state = if waits_for_welcome {
@@ -52,11 +55,12 @@ impl Loop {
             }
         };
         *counter += 1;
+        // A full queue is no news of the servers: then the gate's own words say more.
         if matches!(reason, Reason::Deadline | Reason::Unreachable)
             && let Some(words) = self.pools[at].janitor.words()
         {
-            if waits_for_welcome && self.pools[at].janitor.out_at_once().is_some() {
-                // It has asked for all guests.
+            if waits_for_welcome && self.pools[at].janitor.unavailable_at_once().is_some() {
+                // It has asked for all who wait for the welcome.
                 return self.refuse_waiting_for_welcome(at, &words);
             }
             return self.leave_unserved(key, &words);
@@ -84,6 +88,7 @@ impl Loop {
         let mut words = Vec::new();
         write::error_response(&mut words, report);
         self.answer_unserved(key, words);
+        // What it has sent behind that is here already: no edge will tell of it.
         self.again.push_back(Socket::Client(key));
     }
 
@@ -99,6 +104,7 @@ impl Loop {
         let fields = words.get(HEAD..).and_then(|body| read::fields(body).ok());
         match fields.filter(|_| goes_on) {
             Some(fields) => {
+                // FATAL was said to the gate; to a client it would mean that its session is over.
                 let mut milder = Vec::new();
                 write::error_response_as(&mut milder, Severity::Error, &fields);
                 self.answer_unserved(key, milder);
@@ -121,6 +127,8 @@ impl Loop {
     fn answer_unserved(&mut self, key: Key, mut words: Vec<u8>) {
         let client = self.clients.get_mut(key).expect("its caller has it");
         let state = std::mem::replace(&mut client.state, client::State::Idle);
+        let is_in = matches!(state, client::State::Idle | client::State::Waits(_));
+        assert!(is_in, "the session of others ends");
         (client.needs, client.since) = (0, self.now);
         let pool = client.pool;
         let refused =
@@ -130,6 +138,7 @@ impl Loop {
         let counters = &mut self.pools[pool].counters;
         counters.received += bytes as u64;
         counters.sent += words.len() as u64;
+        // Of a cancelled wait: who was refused by its gate has no job there.
         if let client::State::Waits(job) = state {
             self.renege(pool, job);
         }

@@ -52,6 +52,7 @@ impl Fresh {
     /// If the configuration is invalid, or the certificate cannot be used.
     pub(super) fn new(config: Config) -> Result<Fresh, StartError> {
         config.check()?;
+        // So that no pool fails to be built later, for a client that only wants in.
         for database in &config.databases {
             Gate::new(&database.gate)?;
         }
@@ -116,6 +117,7 @@ impl Reloading {
     fn read(&self) {
         let read = match self.source.lock() {
             Ok(mut source) => source().map_err(ReloadError::Unread),
+            // The source has panicked: what it holds may be half changed.
             Err(_) => Err(ReloadError::Unread("the last attempt failed within the gate".into())),
         };
         let fresh = read.and_then(|config| Ok(Fresh::new(config)?));
@@ -137,8 +139,8 @@ pub(super) enum Reads {
 
 impl Loop {
     /// Has the configuration read anew on another thread, since passwords are hashed and names looked
-    /// up there; [`Loop::refreshed`] is told what became of it, and so is the `admin_connection` of the console
-    /// who wants it. False if nobody said where from.
+    /// up there. [`Loop::refreshed`] is told what became of it, and so is the `admin_connection` that wants
+    /// it. False if nobody said where from.
     pub(super) fn begin_reload(&mut self, admin_connection: Option<Key>) -> bool {
         let Some(reloading) = self.reloading.clone() else { return false };
         // What is being read may be of before the last change.
@@ -160,6 +162,7 @@ impl Loop {
 
     /// A configuration was read, or could not be.
     pub(super) fn refreshed(&mut self, fresh: Result<Box<Fresh>, ReloadError>) {
+        assert!(self.reads != Reads::Nothing, "a configuration is read when somebody asks");
         match fresh {
             Ok(fresh) => {
                 let told = self.reload(*fresh);
@@ -189,6 +192,7 @@ impl Loop {
             told.restart.push("another number of workers counts after a restart".into());
         }
         config.workers = self.config.workers;
+        // Recordings of gates that go on have the length that they began with.
         config.record_max = self.config.record_max;
         if config.takeover != self.config.takeover {
             told.restart.push("another socket for takeovers counts after a restart".into());
@@ -209,10 +213,12 @@ impl Loop {
         let named: HashSet<String> = wanted.iter().map(|one| one.name.clone()).collect();
         let had = std::mem::take(&mut self.config.databases);
         config.databases = self.merge(had.clone(), wanted, &mut config.quotas);
+        // From both, while both are here.
         let classes = Renumbering::new(&self.config, &config);
         self.probes.resize_with(config.databases.len(), || None);
         self.config = config;
         self.tls = tls;
+        // A secret that was found by the old query, or elsewhere, proves nothing any more.
         self.auth_queries.forget();
         self.follow_patience();
         let databases = &self.config.databases;

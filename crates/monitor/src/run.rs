@@ -46,8 +46,10 @@ pub(super) const PREDECESSOR: Socket = Socket::Own(5);
 pub(super) const LISTENERS: u32 = 16;
 
 /// Interval of the look at idle connections.
+// Time limits of clients are looked at then, too: to the second is exact enough for these.
 const SWEEP: Duration = Duration::from_secs(1);
 /// After how long it is tried again to accept where the system had no room.
+// Whoever waits at the listener stays there, and the edge that told of it does not come again.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(20);
 
 /// A TP monitor that listens and is ready to [run](Monitor::run).
@@ -190,6 +192,7 @@ impl Handle {
     }
 
     fn ask<T>(&self, command: impl FnOnce(mpsc::Sender<T>) -> Command) -> Result<T, ControlError> {
+        // Sent before the loop is woken: it looks once, and would find nothing.
         let (sender, answer) = mpsc::channel();
         self.commands.send(command(sender)).map_err(|_| ControlError::Ended)?;
         self.waker.wake().map_err(|_| ControlError::Ended)?;
@@ -198,9 +201,9 @@ impl Handle {
 }
 
 impl Monitor {
-    /// Checks the configuration, reads the certificate and listens. Clients may connect from now on; they are served when it
-    /// [runs](Monitor::run). Where another gate [listens for it](Config::takeover), its listeners are
-    /// shared, and it serves until this one runs.
+    /// Checks the configuration, reads the certificate and listens. Clients may connect from now on; they
+    /// are served when it [runs](Monitor::run). Where another gate [listens for it](Config::takeover), its
+    /// listeners are shared, and it serves until this one runs.
     ///
     /// # Errors
     /// If the configuration is invalid, the address is taken, or the certificate cannot be used; if
@@ -218,6 +221,7 @@ impl Monitor {
                 (takeover.predecessor, given) = (Some(predecessor), listeners);
             }
         }
+        // Behind the call: the sockets that the gate before gave are taken, and not made anew.
         let (mut listeners, addresses) = listen(&config, &mut given)?;
         if let Some(path) = &config.takeover {
             let mut door = door(path, &mut given)?;
@@ -327,6 +331,7 @@ impl Monitor {
     }
 
     fn listen_to(&self, signals: &[i32], socket: Socket) -> io::Result<UnixStream> {
+        // A signal handler may do little more than write a byte, which then is an event like others.
         let (read, write) = StdUnixStream::pair()?;
         for &signal in signals {
             signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
@@ -372,9 +377,11 @@ impl Monitor {
         let mut inner = Loop::new(config, tls, background, Watchers::new(registries));
         (inner.log, inner.reloading) = (log, reloading);
         let path = inner.config.takeover.clone().unwrap_or_default();
+        // As late as can be: from here on the gate before accepts nobody, unless this one goes.
         if let Some(predecessor) = &mut takeover.predecessor {
             let failed = |cause| StartError::Takeover { path: path.clone(), cause };
             predecessor.begin(inner.watchers.first()).map_err(failed)?;
+            // So that it is told in the first turn that this gate serves.
             inner.again.push_back(PREDECESSOR);
         }
         inner.takeover = takeover;
@@ -436,6 +443,7 @@ pub(super) struct Running {
 impl Running {
     /// Time for which nothing will have to be done, unless something happens.
     fn timeout(&self) -> Option<Duration> {
+        // The system tells of none of these again.
         if !self.inner.again.is_empty() {
             return Some(Duration::ZERO);
         }
@@ -445,6 +453,7 @@ impl Running {
         let (deadline, takeover) =
             (self.inner.deadlines.next(), self.inner.takeover.next_deadline());
         let moments = [gates, quotas, sweep, deadline, self.accept_again, self.until, takeover];
+        // None: nothing is due before something happens, and the worker sleeps until then.
         let next = moments.into_iter().flatten().min()?;
         // The system counts milliseconds and rounds up.
         Some(next.since(self.inner.clock()))
@@ -454,6 +463,7 @@ impl Running {
     /// `broken`: connections that could not be written to when the loop had been let go.
     pub(super) fn turn(&mut self, events: &Events, broken: &mut Vec<Socket>) {
         self.inner.tick();
+        // Before the events: a slot that a broken connection held is free for whoever asks in this turn.
         for socket in broken.drain(..) {
             self.happens(socket);
         }
@@ -465,6 +475,7 @@ impl Running {
         for socket in sockets().filter(|socket| !is_server(socket)) {
             self.happens(socket);
         }
+        // Those that are there now: what they add has its turn behind the system's next events.
         for _ in 0..self.inner.again.len() {
             if let Some(socket) = self.inner.again.pop_front() {
                 self.happens(socket);
@@ -474,9 +485,13 @@ impl Running {
         if self.inner.has_waits() {
             self.inner.look_at_waits();
         }
+        if cfg!(debug_assertions) {
+            self.inner.check_invariants();
+        }
     }
 
     fn happens(&mut self, socket: Socket) {
+        // Waits and holds are measured: with one moment for a whole batch, its first would wait for nothing.
         self.inner.tick();
         match socket {
             Socket::Client(key) => self.inner.client_event(key),
@@ -519,6 +534,7 @@ impl Running {
     /// Does what is due by now.
     fn keep_time(&mut self) {
         self.inner.tick();
+        // One moment for all: what is due behind it is the next turn's, or this might never end.
         let now = self.inner.now;
         for pool in 0..self.inner.pools.len() {
             if self.inner.pools[pool].driver.next_wakeup().is_some_and(|moment| moment <= now) {
@@ -527,6 +543,7 @@ impl Running {
         }
         self.inner.quotas.chain.wake(self.inner.now);
         self.inner.settle();
+        // Each of these clears its deadline, sets a later one, or ends its connection.
         while let Some(socket) = self.inner.deadlines.due(now) {
             match socket {
                 Socket::Client(key) => self.inner.client_late(key),
@@ -561,6 +578,7 @@ impl Running {
     }
 
     fn hear_signals(&mut self) {
+        // The first drains and the second cuts that short; a third could do no more.
         for _ in 0..heard(self.signals.as_mut()).min(2) {
             if self.inner.phase != Phase::Draining {
                 self.drain();
@@ -617,6 +635,7 @@ impl Running {
                 self.until = Some(self.inner.now);
             }
             Shutdown::WaitForClients if self.inner.phase == Phase::Open => {
+                // Whoever has connected already would be reset with the listener.
                 self.accept_all();
                 self.inner.phase = Phase::Leaving;
                 self.stop_for_good();
@@ -640,6 +659,7 @@ impl Running {
         self.inner.tell_predecessor_of_end();
         self.until = Some(self.inner.now + self.inner.config.timeouts.drain);
         let clients: Vec<Key> = self.inner.clients.iter().map(|(key, _)| key).collect();
+        // By keys: what follows from the end of one may be the end of others.
         for key in clients {
             self.inner.dismiss(key);
             self.inner.settle();
@@ -681,6 +701,7 @@ impl Running {
         }
         let may = match self.inner.phase {
             Phase::Open => false,
+            // Before that it may have to serve on, whoever has gone by then.
             Phase::HandingOver => self.inner.takeover.is_served(),
             Phase::Leaving | Phase::Draining => true,
         };
@@ -698,11 +719,16 @@ impl Running {
             self.inner.close(key);
             self.inner.settle();
         }
-        let servers: Vec<Key> = self.inner.servers.iter().map(|(key, _)| key).collect();
-        for key in servers {
-            self.inner.drop_server(key);
-            self.inner.settle();
+        // In rounds: the slots of one may let another job through its quotas, for which one more is made.
+        while !self.inner.servers.is_empty() {
+            let servers: Vec<Key> = self.inner.servers.iter().map(|(key, _)| key).collect();
+            for key in servers {
+                self.inner.drop_server(key);
+                self.inner.settle();
+            }
         }
+        let busy = self.inner.pools.iter().map(|pool| pool.driver.busy()).sum::<u32>();
+        assert_eq!(busy, 0, "all slots are back");
         self.inner.log.end();
         let stats = self.inner.snapshot();
         let recordings = self.inner.recordings();
@@ -716,6 +742,7 @@ impl Running {
 /// Number of signals that have come.
 fn heard(signals: Option<&mut UnixStream>) -> usize {
     let Some(signals) = signals else { return 0 };
+    // All of them are taken: the queue is edge-triggered, and one left would be heard with the next only.
     let mut bytes = [0; 16];
     let mut heard = 0;
     while let Ok(some @ 1..) = signals.read(&mut bytes) {
@@ -759,6 +786,8 @@ impl Loop {
     fn client_late(&mut self, key: Key) {
         let client = self.clients.get_mut(key).expect("it has a deadline");
         self.deadlines.clear(Socket::Client(key), &mut client.deadline);
+        let is_at_rest = matches!(client.state, client::State::Idle | client::State::Migrating);
+        assert!(!is_at_rest, "who is in and has nothing under way has no deadline");
         if matches!(client.state, client::State::Ending | client::State::Cancelling) {
             return self.close(key);
         }
@@ -780,6 +809,7 @@ impl Loop {
                 self.fail(key, SqlState::CANNOT_CONNECT_NOW, message);
             }
             client::State::Idle => self.send_away(key),
+            // What it keeps a server for may be a transaction, or only its session.
             client::State::Served(at) => self.dismiss_served(key, at),
             client::State::Waits(_)
             | client::State::Migrating
@@ -793,6 +823,7 @@ impl Loop {
         let server = self.servers.get(at).expect("who is served has a server");
         let client = self.clients.get(key).expect("its caller has it");
         let idle = server.relay.kept().is_none() && client.connection.read().is_empty();
+        // Nothing tells where its stream could end; standbys connect again by themselves.
         let replicates = client.replication != Replication::No;
         if replicates || self.stays(server) && idle && server.greeting.is_none() {
             self.send_away(key);

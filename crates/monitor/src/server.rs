@@ -7,13 +7,14 @@ use live::model::Work;
 use live::{PassId, Permits, SlotGuard};
 
 use super::config::Address;
-use super::connection::Connection;
+use super::connection::{BUFFER, Connection};
 use super::deadlines::Deadline;
 use super::negotiation::Negotiating;
 use super::pool::PoolIndex;
-use super::session_state::{Pinned, Session};
+use super::session_state::Pinned;
 use super::slab::Key;
 use pgsession::relay::Relay;
+use pgsession::session::Session;
 use pgsession::sql::{EffectKind, Settings};
 use pgwire::auth::Login;
 use pgwire::frame::{Backend, Frames, Limits};
@@ -21,6 +22,8 @@ use pgwire::startup::Replication;
 
 /// The largest message that is waited for: what must be whole of a server's messages fits a buffer.
 pub(super) const LIMITS: Limits = Limits::SESSION;
+// Or a server would be waited for that cannot be read any further.
+const _: () = assert!(LIMITS.whole_max < BUFFER, "a short message fits beside it");
 
 /// State of a connection to a server.
 #[derive(Debug)]
@@ -81,7 +84,8 @@ pub(super) struct Greeting {
 impl Greeting {
     /// Before anything was said, at the try with this number.
     pub(super) fn new(tries: u8) -> Greeting {
-        let frames = Frames::new(Limits { whole_max: super::connection::BUFFER, ..LIMITS });
+        // All of these are decided upon, so they are wanted whole; those of a session pass in pieces.
+        let frames = Frames::new(Limits { whole_max: BUFFER, ..LIMITS });
         Greeting { tries, negotiation: None, frames, parameters: Vec::new() }
     }
 }
@@ -130,16 +134,18 @@ pub(super) struct Server {
     /// Cancel requests that are on their way to it.
     pub(super) cancels: u32,
     /// True if one of these may arrive at any time, and nobody is to have it any more.
+    // Or if its server has another address now: it ends with its job for that, too.
     pub(super) tainted: bool,
     /// Outcome of the job that it serves, as far as it has got.
+    // What failed, or was kept idle, is no measure of demand: the model must not learn from it.
     pub(super) work: Work,
     /// True if it is closed as soon as nobody needs it, since somebody has said so.
     pub(super) closing: bool,
     /// True if it was idle when its client got it.
     pub(super) reused: bool,
-    /// Whether it was time to ask it of what its database has.
+    /// True once it was asked whether its database asks what a session has moved of sequences.
     pub(super) inquired: bool,
-    /// Whether it is told to discard its sequences with the settings that it is given.
+    /// True while it is told to discard its sequences with the settings that it is given.
     pub(super) discards: bool,
 }
 
@@ -166,9 +172,10 @@ impl Server {
             replication: Replication::No,
             greeting: Some(Box::new(Greeting::new(0))),
             id: 0,
+            // Both stay so at a server that sends no BackendKeyData: nothing there can be cancelled.
             process: 0,
             secret: Box::default(),
-            session: Session::new(),
+            session: Session::begun(&[]),
             pinned: None,
             deadline: Deadline::default(),
             since: now,
@@ -195,11 +202,13 @@ impl Server {
     /// True if it counts among the connections of its pool. Slots say how many of these there may
     /// be: what no job ever has is beyond them.
     pub(super) fn counts(&self) -> bool {
+        // Whoever waits for quotas has no connection, and its entry ends when it may have one.
         self.probe.is_none() && !matches!(self.state, State::Admitting)
     }
 
     /// True if nothing is owed to anybody, and no message is here in part.
     pub(super) fn stands_between(&self) -> bool {
+        // PostgreSQL may send a notice or a setting at any time, so half of one may be here.
         let read = self.connection.as_ref().is_none_or(|connection| connection.read().is_empty());
         read && self.relay.kept().is_none()
     }

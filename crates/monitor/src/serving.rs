@@ -9,17 +9,18 @@ use super::client;
 use super::config::Mode;
 use super::connection::{Connection, Filled};
 use super::server::State;
-use super::session_state::Following;
 use super::slab::{Key, Socket};
 use super::state::{Loop, Phase};
 use pgsession::pipeline::{Abandoned, Kept, Turn};
 use pgsession::relay::{
     ClientFault, ClientStatements, Copied, News, Out as _, ServerFault, Stop, Taken,
 };
+use pgsession::session::Following;
 use pgwire::SqlState;
 use pgwire::message::{Severity, Status, write};
 
 /// Reads of one connection before others have their turn.
+// A connection that always has more would else hold up all others, and the gate's own clock.
 pub(super) const ROUNDS: u32 = 8;
 
 /// The bytes that were taken, and why no more.
@@ -101,6 +102,7 @@ impl Loop {
             let Some(client) = self.clients.get_mut(key) else { return };
             let client::State::Served(at) = client.state else { return };
             let server = self.servers.get_mut(at).expect("who is served has a server");
+            assert_eq!(server.client, Some(key), "a served client's server names that client");
             if !matches!(server.state, State::Serving) {
                 // What it has sent waits with it; only that it goes is of interest.
                 if client.connection.has_hung_up() {
@@ -112,6 +114,7 @@ impl Loop {
                 // What the request was for is over, and it would hit what comes next.
                 return;
             }
+            // What cannot go on is not read either: TCP slows the client down, and nothing piles up here.
             let blocked =
                 server.connection.as_ref().is_none_or(|connection| connection.is_blocked());
             if blocked || client.connection.is_blocked() {
@@ -121,6 +124,7 @@ impl Loop {
             if there > 0 && there >= client.needs as usize && !self.pass_on(key, at) {
                 return;
             }
+            // To pass it on may have ended the client, or its job.
             let Some(client) = self.clients.get_mut(key) else { return };
             if !matches!(client.state, client::State::Served(_)) {
                 return;
@@ -227,6 +231,8 @@ impl Loop {
         for _ in 0..ROUNDS {
             let Some(server) = self.servers.get_mut(key) else { return };
             let client = server.client.and_then(|client| self.clients.get(client));
+            debug_assert!(client.is_some() || server.client.is_none(), "who has a server is there");
+            // Bounds what the gate keeps for a client that does not read: the server waits in its write.
             if client.is_some_and(|client| client.connection.is_blocked()) {
                 return;
             }
@@ -314,6 +320,7 @@ impl Loop {
         {
             server.work = Work::Failed;
         }
+        // Behind what was counted: to close it may drop the server.
         if let Some(client) = gone {
             self.close(client);
         }
@@ -445,6 +452,8 @@ impl Loop {
         let Some(server) = self.servers.get_mut(key) else { return };
         let kept = server.relay.kept();
         let between = server.stands_between();
+        let is_served = server.client.is_some() || !matches!(server.state, State::Serving);
+        assert!(is_served, "a server without a client is cleaned, or idle");
         match (&server.state, server.client) {
             (State::Serving, Some(client)) => {
                 let is_session = self.pools[server.pool].mode == Mode::Session;
@@ -461,6 +470,7 @@ impl Loop {
                 if !is_session && !server.is_pinned() {
                     return self.part_ways(key, client);
                 }
+                // To what is not known nothing can be compared; in session mode the session is the client's.
                 let settled = is_session || server.session.is_lost();
                 if !is_session {
                     self.pin(key);
@@ -493,18 +503,19 @@ impl Loop {
 
     /// A client needs its server no longer: both go on, the server first.
     fn part_ways(&mut self, key: Key, at: Key) {
-        let client = self.clients.get_mut(at).expect("who has a server is there");
-        client.state = client::State::Idle;
+        let now = self.now;
+        let client = self.part_from_server(at, key);
         if client.access == Access::Write {
-            client.wrote = Some(self.now);
+            client.wrote = Some(now);
         }
-        (client.needs, client.since) = (0, self.now);
+        (client.needs, client.since) = (0, now);
         let more = !client.connection.read().is_empty() || client.connection.may_read();
         let server = self.servers.get_mut(key).expect("its caller has it");
         server.client = None;
         server.relay.parted();
         self.deadlines.clear(Socket::Server(key), &mut server.deadline);
         self.unpin(key);
+        // The server first: whoever waits is served before this client asks for its next job.
         self.give_back(key);
         if self.phase == Phase::Draining {
             self.send_away(at);
@@ -517,11 +528,13 @@ impl Loop {
     pub(super) fn leave(&mut self, key: Key, at: Key) {
         self.unpin(at);
         let server = self.servers.get_mut(at).expect("who is served has a server");
-        server.client = None;
+        let client = server.client.take();
+        assert_eq!(client, Some(key), "a served client's server names that client");
         let client = self.clients.get_mut(key).expect("its caller has it");
         let statements = std::mem::take(&mut client.statements);
         let cache = &mut self.pools[server.pool].cache;
         if matches!(server.state, State::Admitting) {
+            // It stands for a wait alone, which ends with the place in the queues of quotas.
             cache.forget(statements);
             return self.drop_server(at);
         }
@@ -570,6 +583,8 @@ impl Loop {
     /// A clean server becomes idle, and its slot is given back, unless a cancel request is on its way
     /// or it has lived long enough.
     pub(super) fn give_back(&mut self, key: Key) {
+        // A client that is refused its settings goes without leaving.
+        self.unpin(key);
         let server = self.servers.get_mut(key).expect("its caller has it");
         assert!(server.client.is_none(), "somebody has it");
         (server.query_since, server.xact_since) = (None, None);
@@ -585,6 +600,7 @@ impl Loop {
         let server = self.servers.get_mut(key).expect("it was there above");
         // A cancel request names a session and not a query: it would hit whoever has this one next.
         if server.cancels > 0 {
+            // With its slot: a connection that nobody may have is none for the next job.
             server.state = State::Held;
             return;
         }
@@ -596,6 +612,7 @@ impl Loop {
             return self.drop_server(key);
         }
         let server = self.servers.get_mut(key).expect("its caller has it");
+        assert!(server.probe.is_none() && server.greeting.is_none(), "a job can have it next");
         server.state = State::Idle;
         server.active = self.now;
         let work = server.work;
@@ -612,7 +629,7 @@ impl Loop {
     /// Closes idle connections that are not needed any more, and tries servers that were down.
     pub(super) fn sweep(&mut self) {
         for at in 0..self.pools.len() {
-            if self.pools[at].janitor.out_at_once().is_some() {
+            if self.pools[at].janitor.unavailable_at_once().is_some() {
                 // Whoever comes tries them, one after the other.
                 continue;
             }

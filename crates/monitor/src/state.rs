@@ -170,6 +170,7 @@ impl Loop {
 
     /// A moment by the calendar: that of the beginning, as the system had it then, and what has passed.
     pub(super) fn calendar(&self, moment: Time) -> SystemTime {
+        // Not the system's clock of now: one that is set meanwhile would put events out of their order.
         self.began_at + Duration::from_nanos(moment.as_nanos())
     }
 
@@ -187,6 +188,7 @@ impl Loop {
         what: impl FnOnce(&mut Driver<Key>, Time) -> T,
     ) -> T {
         let answer = what(&mut self.pools[pool].driver, self.now);
+        // Not carried out here: a decision may close the very client or server that the caller is at.
         self.decided.push_back(pool);
         answer
     }
@@ -207,12 +209,7 @@ impl Loop {
     fn settle_pools(&mut self) {
         while let Some(pool) = self.decided.pop_front() {
             while let Some(verdict) = self.pools[pool].driver.next_decision() {
-                let waits = self.clients.get(verdict.owner).and_then(|client| match client.state {
-                    client::State::Waits(job) | client::State::WaitingForWelcome(Some(job)) => {
-                        Some(job)
-                    }
-                    _ => None,
-                });
+                let waits = self.clients.get(verdict.owner).and_then(|client| client.state.job());
                 // The driver takes a verdict back whose client reneges before it is carried out, so
                 // each one finds its client waiting. A slot given to nobody would never come back.
                 assert_eq!(waits, Some(verdict.job), "who goes while waiting reneges");
@@ -229,6 +226,8 @@ impl Loop {
     pub(super) fn arrive(&mut self, key: Key, since: Time) -> JobId {
         let job = self.job_of(key);
         let client = self.clients.get(key).expect("who asks is there");
+        // A second job would be orphaned: the state has room for the name of one.
+        assert_eq!(client.state.job(), None, "a client has one job at a time");
         let (pool, is_own) = (client.pool, client.replication != Replication::No);
         let tried = self.open_for_one(pool, is_own);
         let wait_max = self.config.classes.list()[job.class as usize].wait_max;
@@ -272,6 +271,7 @@ impl Loop {
             self.close(key);
             return;
         }
+        // Not when all is written: a client may take its time for that, and others wait for its slot.
         self.part(key);
         // With several workers the words are only queued until this flush, which finds out whether
         // the system has room for them.
@@ -304,7 +304,8 @@ impl Loop {
         let pool = client.pool;
         if client.secret_bytes > 0 {
             client.secret_bytes = 0;
-            self.processes.remove(&client.process);
+            let cancels = self.processes.remove(&client.process);
+            assert_eq!(cancels, Some(key), "a number for cancelling is of one client");
         }
         match state {
             client::State::WaitingForWelcome(job) => {
@@ -312,6 +313,7 @@ impl Loop {
                 if let Some(job) = job {
                     self.renege(pool, job);
                 }
+                // It may have been the one that asked a server on behalf of all.
                 self.invite(pool);
             }
             client::State::Waits(job) => {
@@ -320,8 +322,26 @@ impl Loop {
             }
             client::State::Idle => self.forget(key),
             client::State::Served(server) => self.leave(key, server),
+            // Nothing of these is at a gate.
             _ => {}
         }
+    }
+
+    /// A client has this server from now on.
+    pub(super) fn give_server(&mut self, key: Key, server: Key) {
+        let client = self.clients.get_mut(key).expect("who asks is there");
+        // One that it has had is gone: what stood for its wait at quotas, or a connection that is replaced.
+        let has_one = client.state.server().is_some_and(|at| self.servers.get(at).is_some());
+        assert!(!has_one, "a client has one server");
+        client.state = client::State::Served(server);
+    }
+
+    /// A client has its server, which is this one, no longer, and nothing at the gate.
+    pub(super) fn part_from_server(&mut self, key: Key, server: Key) -> &mut Client {
+        let client = self.clients.get_mut(key).expect("who has a server is there");
+        assert_eq!(client.state.server(), Some(server), "a server's client names that server");
+        client.state = client::State::Idle;
+        client
     }
 
     pub(super) fn renege(&mut self, pool: PoolIndex, job: JobId) {

@@ -29,6 +29,7 @@ use super::state::Loop;
 use super::write_half::WriteHalf;
 
 /// Events that one that is alone takes from the system at once.
+// Many: each round of waiting is a system call.
 const EVENTS_ALONE: usize = 1024;
 /// Events that each of several takes: what it does with them holds up the others.
 const EVENTS_EACH: usize = 64;
@@ -78,6 +79,7 @@ impl Watchers {
     /// # Errors
     /// If nobody did.
     pub(super) fn release(&self, connection: &Connection) -> io::Result<()> {
+        // Only the queue that it is in knows of it.
         connection.stream().deregister(&self.all[connection.watcher()])
     }
 }
@@ -153,6 +155,7 @@ impl Crew {
     }
 
     fn lock(&self) -> MutexGuard<'_, Running> {
+        // Whoever panicked may have left a slot counted twice: nobody goes on with that.
         self.running.lock().expect("a worker that panics is not survived")
     }
 }
@@ -176,6 +179,8 @@ impl Worker<'_> {
     }
 
     fn turn(&mut self) -> Next {
+        let is_bare = self.queue.is_empty() && self.classification_cache.is_empty();
+        assert!(is_bare, "what the last turn took is read and written in that turn");
         let mut running = self.crew.lock();
         running.inner.stats.turns[self.at] += 1;
         // The queue is edge-triggered: an edge that nobody notes never comes again, so all are
@@ -199,6 +204,7 @@ impl Worker<'_> {
         running.inner.buffers.take_queued(&mut self.queue);
         let next = running.next();
         drop(running);
+        // Whoever has the loop next may add to these, and that goes out with what is here.
         for write_half in self.queue.drain(..) {
             let written = write_half.write_queued();
             self.spare.extend(written.spare);
@@ -283,6 +289,7 @@ impl Loop {
 
     /// Takes what a worker has read.
     fn end_reads(&mut self, reads: &mut Vec<(Socket, Reading)>) {
+        // No edge was lost meanwhile: this worker alone is told of these sockets, and it was reading.
         let mut buffers = std::mem::take(&mut self.buffers);
         for (socket, reading) in reads.drain(..) {
             match self.connection_of(socket) {

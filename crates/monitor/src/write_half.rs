@@ -27,6 +27,7 @@ pub(super) struct WriteHalf {
     /// True while something waits that the system had no room for. Any attempt to write may find
     /// that out; that it has gone is said by a [flush](Link::flush) alone, so that whoever is told
     /// by the system that there is room sees the change, and wakes who waits for it.
+    // Outside of the lock: the loop looks at it all the time, and a worker may be in a write.
     blocked: AtomicBool,
     /// The name under which the loop knows it, from when it is watched.
     token: AtomicUsize,
@@ -45,6 +46,8 @@ struct Pipe {
     broken: Option<ErrorKind>,
     /// Bytes that the system has taken.
     written: u64,
+    /// True once the last words were said.
+    ended: bool,
 }
 
 /// Outcome of a worker's write.
@@ -97,10 +100,13 @@ impl WriteHalf {
     /// If the connection is broken.
     pub(super) fn send(&self, bytes: &[u8], buffers: &mut Buffers) -> io::Result<()> {
         let mut pipe = self.pipe();
+        assert!(!pipe.ended, "nothing is written to a closed connection");
         let mut rest = bytes;
+        // What waits goes first. Where the system has refused some of it, it is not asked in vain.
         if pipe.output.is_some() && !self.is_blocked() {
             self.flush_pipe(&mut pipe, buffers)?;
         }
+        // Encrypted bytes that were refused are with the encryption: it writes those first by itself.
         if pipe.output.is_none() {
             rest = &bytes[pipe.write(&self.stream, bytes)?..];
         }
@@ -123,15 +129,18 @@ impl WriteHalf {
         buffers: &mut Buffers,
     ) -> io::Result<()> {
         let mut pipe = self.pipe();
+        assert!(!pipe.ended, "nothing is written to a closed connection");
         if let Some(cause) = pipe.broken {
             return Err(cause.into());
         }
         let waits = pipe.output.as_ref().map_or(0, |buffer| buffer.filled().len());
         if waits + bytes.len() > BUFFER {
+            // `send` takes the lock itself. Nobody else adds anything: for that one must hold the loop.
             drop(pipe);
             return self.send(bytes, buffers);
         }
         pipe.output.get_or_insert_with(|| buffers.take()).push(bytes);
+        // What is blocked waits for the system's word: to try before would be a call in vain.
         if !pipe.queued && !self.is_blocked() {
             pipe.queued = true;
             buffers.queue(Arc::clone(self));
@@ -165,6 +174,7 @@ impl WriteHalf {
     pub(super) fn write_queued(&self) -> Written {
         let mut pipe = self.pipe();
         pipe.queued = false;
+        debug_assert!(!pipe.ended || pipe.output.is_none(), "what waited went with the last words");
         if self.is_blocked() {
             return Written::default();
         }
@@ -183,6 +193,7 @@ impl WriteHalf {
 
     /// After an attempt to write, whoever has the pipe tells what the loop sees: so the system's word
     /// that there is room again is heard behind the attempt that had none.
+    // Under the lock of the pipe, so that two attempts tell what they found in their order.
     fn note(&self, pipe: &Pipe) {
         self.blocked.store(pipe.is_blocked(), Ordering::Release);
     }
@@ -202,6 +213,7 @@ impl WriteHalf {
         }
         let mut guard = self.pipe();
         let pipe = &mut *guard;
+        // The lock is held over the call: to read may write an answer, which has its place among records.
         let Some(tls) = &mut pipe.tls else { return (&self.stream).read(room) };
         let read = decrypt(tls, &self.stream, room, &mut pipe.written);
         // What waits for its worker has met no refusal yet.
@@ -228,7 +240,9 @@ impl WriteHalf {
         buffers: &mut Buffers,
     ) -> io::Result<()> {
         let mut pipe = self.pipe();
+        assert!(pipe.tls.is_none(), "it is agreed on once");
         self.flush_pipe(&mut pipe, buffers)?;
+        // What stands in clear before is a few bytes: a socket without room for these is of no use.
         if pipe.output.is_some() {
             return Err(ErrorKind::WouldBlock.into());
         }
@@ -237,6 +251,7 @@ impl WriteHalf {
             connection.process_new_packets().map_err(io::Error::other)?;
         }
         pipe.tls = Some(Box::new(Tls { connection, fault: None }));
+        // The first words of the handshake, which nobody else would send.
         pipe.write(&self.stream, b"")?;
         self.note(&pipe);
         Ok(())
@@ -256,6 +271,7 @@ impl WriteHalf {
     pub(super) fn end(&self, buffers: &mut Buffers) {
         let mut guard = self.pipe();
         let pipe = &mut *guard;
+        pipe.ended = true;
         if !self.is_blocked() && pipe.broken.is_none() {
             // Who is not there any more does not hear it.
             let _ = self.flush_pipe(pipe, buffers);

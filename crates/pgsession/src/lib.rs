@@ -16,10 +16,17 @@
 //! - [`relay`]: these two together, for one connection to a server: what goes where;
 //! - [`unlinked`]: the messages of a client without a server, and the replies to one that gets none;
 //! - [`sql`]: what a text says: what it leaves in a session, its class, key and fingerprint; and the
-//!   settings that follow a client from server to server.
+//!   settings that follow a client from server to server;
+//! - [`session`]: these settings at a server and at the client that has it, while bytes pass;
+//! - [`first_messages`]: the text and the parameters of a Bind in what a client says first, by which a
+//!   job is classified and routed;
+//! - [`classification_cache`]: the classes of texts that come again and again.
 
+pub mod classification_cache;
+pub mod first_messages;
 pub mod pipeline;
 pub mod relay;
+pub mod session;
 pub mod sql;
 pub mod statements;
 pub mod unlinked;

@@ -8,10 +8,10 @@
 //! is heard any more until its Sync, Query and FunctionCall included.
 //!
 //! ```
-//! use pgsession::at_rest::{AtRest, Heard, Next};
+//! use pgsession::unlinked::{Unlinked, Heard, Next};
 //! use pgwire::frame::{Frames, Frontend, Limits};
 //!
-//! let (mut rest, mut frames) = (AtRest::default(), Frames::<Frontend>::new(Limits::SESSION));
+//! let (mut rest, mut frames) = (Unlinked::default(), Frames::<Frontend>::new(Limits::SESSION));
 //! let mut out = Vec::new();
 //! let said = b"P\0\0\0\x08\0\0\0\0E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
 //! let heard = rest.hear(&mut frames, said, &mut out)?;
@@ -20,7 +20,7 @@
 //! let heard = rest.hear(&mut frames, said, &mut out)?;
 //! assert_eq!(heard, Heard { bytes: said.len(), next: Next::More });
 //! assert_eq!(out, b"Z\0\0\0\x05I");
-//! # Ok::<(), pgsession::at_rest::Nonsense>(())
+//! # Ok::<(), pgsession::unlinked::Nonsense>(())
 //! ```
 
 use thiserror::Error;
@@ -114,11 +114,16 @@ impl Unlinked {
                 Piece::Rest { .. } => {}
                 Piece::Whole { tag, .. } | Piece::Begin { tag, .. } => match tag {
                     Frontend::Terminate => return Ok(Heard { bytes, next: Next::Terminated }),
+                    // As in a session: `SocketBackend` knows no such message behind the login.
                     Frontend::Password => return Err(Nonsense::Unexpected { byte: tag.byte() }),
+                    // At rest no transaction is open, so there is nothing to commit and the status is
+                    // idle.
                     Frontend::Sync => {
                         self.segment = Segment::Heard;
                         write::ready_for_query(to_client, Status::Idle);
                     }
+                    // PostgresMain ignores rows outside of a COPY: a client may send them when its COPY
+                    // has failed.
                     Frontend::Flush
                     | Frontend::CopyData
                     | Frontend::CopyDone
@@ -152,10 +157,13 @@ impl Unlinked {
         let (Piece::Whole { tag, .. } | Piece::Begin { tag, .. }) = piece else {
             panic!("who is refused has asked for something");
         };
+        // An error of these skips nothing: the next message counts again.
         if matches!(tag, Frontend::Query | Frontend::FunctionCall) {
             write::ready_for_query(to_client, Status::Idle);
             return Ok(frames.take(piece));
         }
+        debug_assert!(self.is_heard(), "who is passed over has asked for nothing");
+        // The message itself belongs to the segment, and is passed over with the rest of it.
         self.segment = Segment::Refused;
         Ok(0)
     }

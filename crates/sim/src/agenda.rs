@@ -1,20 +1,20 @@
-//! What happens at set times: the end of a run that claims no steady state, the intervals that it is
-//! reported by, and changes to gates and stations on the way.
+//! Set times: the end of a run that claims no steady state, the intervals that it is reported by,
+//! and changes to gates and stations on the way.
 
 use crate::network::{Class, Load, Network, NetworkError, Speed, StationKind};
 
-/// How long is looked, in which intervals, and what changes on the way.
+/// Length of a run, its intervals, and the changes on the way.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Agenda {
-    /// How long each replication lasts \[s\]; none: until the traces have ended and all their jobs
-    /// have left.
+    /// Length of each replication \[s\]; none: until the traces have ended and all their jobs have
+    /// left.
     pub length_s: Option<f64>,
     /// In how many intervals of equal length the time is divided for the report.
     pub intervals: u32,
     /// The load and the changes repeat after this time \[s\]: the first period is left out as warm-up,
     /// and the intervals are those of the period, over all the others together.
     pub period_s: Option<f64>,
-    /// What changes on the way.
+    /// Changes on the way.
     pub changes: Vec<Change>,
 }
 
@@ -23,11 +23,11 @@ pub struct Agenda {
 pub struct Change {
     /// When \[s\]; with a period, in each of them.
     pub at_s: f64,
-    /// What.
+    /// The change.
     pub what: Changed,
 }
 
-/// What changes.
+/// Kinds of changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Changed {
     /// A server of a gate has this many slots from now on.
@@ -36,7 +36,7 @@ pub enum Changed {
         gate: usize,
         /// The server.
         server: u32,
-        /// How many.
+        /// Number of slots.
         slots: u32,
     },
     /// A server of a gate gets no more jobs; those that it has are served.
@@ -60,7 +60,7 @@ pub enum Changed {
         gate: usize,
         /// The server.
         server: u32,
-        /// How fast, above 0.
+        /// Speed, above 0.
         speed: f64,
     },
     /// A station's server goes at this speed from now on, the service that it is at included. At 0 it
@@ -70,7 +70,7 @@ pub enum Changed {
         station: usize,
         /// The server.
         server: u32,
-        /// How fast, 0 or above.
+        /// Speed, 0 or above.
         speed: f64,
     },
 }
@@ -188,7 +188,7 @@ impl Agenda {
         Ok(())
     }
 
-    /// Whether a change of its speed makes a station one whose servers are told apart.
+    /// True if a change of its speed makes a station one whose servers are told apart.
     pub(crate) fn changes_speed(&self, at: usize) -> bool {
         self.changes.iter().any(
             |change| matches!(change.what, Changed::StationSpeed { station, .. } if station == at),

@@ -1,12 +1,13 @@
-//! Whether what leaves agrees with what arrives: in a steady state as many jobs leave as arrive, and stations
-//! are as busy as the work that is brought to them. A run that is on its way up shows neither, however
-//! narrow the intervals of its responses are. Whether jobs become more is asked of the later half of what is counted:
-//! what was still on its way when the counting began has come to its end by then, and growth has none.
+//! Balance of flows: in a steady state as many jobs leave as arrive, and stations are as busy as
+//! the work that is brought to them. A run that is on its way up shows neither, however narrow the
+//! intervals of its responses are. Growth of the number of jobs is looked for in the later half of
+//! what is counted: what was still on its way when the counting began has come to its end by then,
+//! and growth has none.
 
 use measure::{Estimate, Parts};
 
 use crate::network::{Load, Speed};
-use crate::part::Part;
+use crate::observation::Observation;
 use crate::program::{Op, Program};
 use crate::tally::ClassTally;
 
@@ -21,28 +22,33 @@ const REPLICATIONS_MIN: usize = 10;
 /// by this share of their time, at the most.
 const FEW_SLACK: (f64, f64) = (0.01, 0.05);
 
-/// What does not agree, in words; none if everything does, as far as chance allows.
-pub(crate) fn broken(program: &Program, parts: &[Part<'_>], relation: Parts) -> Option<String> {
+/// The disagreement, in words; none if everything agrees, as far as chance allows.
+pub(crate) fn imbalance(
+    program: &Program,
+    observations: &[Observation<'_>],
+    relation: Parts,
+) -> Option<String> {
     let flows = flows(program);
     let stations = program.offered.as_ref().map_or(0, Vec::len);
     let places = program.stations.len() + program.gates.len();
     let confidence = 1.0 - FALSE_ALARM / (flows.len() + stations + places) as f64;
-    let broken =
-        flows.iter().find_map(|(name, classes)| flow(name, classes, parts, relation, confidence));
-    let broken = broken.or_else(|| busy(program, parts, relation, confidence));
-    broken.or_else(|| piled_up(program, parts, relation, confidence))
+    let found = flows
+        .iter()
+        .find_map(|(name, classes)| flow(name, classes, observations, relation, confidence));
+    let found = found.or_else(|| busy(program, observations, relation, confidence));
+    found.or_else(|| piled_up(program, observations, relation, confidence))
 }
 
 /// A station or a gate where more and more are: that is to be seen whatever the load, closed classes and
 /// work that depends on a cache included.
 fn piled_up(
     program: &Program,
-    parts: &[Part<'_>],
+    observations: &[Observation<'_>],
     relation: Parts,
     confidence: f64,
 ) -> Option<String> {
-    let grows = |more: &dyn Fn(&Part<'_>) -> (f64, f64)| {
-        let (more, passed): (Vec<f64>, Vec<f64>) = parts.iter().map(more).unzip();
+    let grows = |more: &dyn Fn(&Observation<'_>) -> (f64, f64)| {
+        let (more, passed): (Vec<f64>, Vec<f64>) = observations.iter().map(more).unzip();
         is_trend(&more, &passed, relation, confidence).then(|| more.iter().sum::<f64>())
     };
     let told = |kind: &str, name: &str, more: f64| {
@@ -53,12 +59,14 @@ fn piled_up(
         )
     };
     let station = |at: usize| {
-        let more = grows(&|part| (part.desks[at].more as f64, part.desks[at].passed as f64))?;
+        let more = grows(&|observation| {
+            (observation.stations[at].more as f64, observation.stations[at].passed as f64)
+        })?;
         Some(told("station", &program.stations[at].name, more))
     };
     let gate = |at: usize| {
-        let more = grows(&|part| {
-            let gate = part.gates[at];
+        let more = grows(&|observation| {
+            let gate = observation.gates[at];
             let more = f64::from(gate.waiting) - f64::from(gate.waiting_before);
             (more, (gate.started - gate.started_before) as f64)
         })?;
@@ -82,24 +90,27 @@ pub(crate) fn flows(program: &Program) -> Vec<(String, Vec<usize>)> {
 fn flow(
     name: &str,
     classes: &[usize],
-    parts: &[Part<'_>],
+    observations: &[Observation<'_>],
     relation: Parts,
     confidence: f64,
 ) -> Option<String> {
-    let sum = |part: &Part<'_>, of: &dyn Fn(&ClassTally) -> u64| -> f64 {
-        classes.iter().map(|&at| of(&part.classes[at])).sum::<u64>() as f64
+    let sum = |observation: &Observation<'_>, of: &dyn Fn(&ClassTally) -> u64| -> f64 {
+        classes.iter().map(|&at| of(&observation.classes[at])).sum::<u64>() as f64
     };
-    let arrived = |part: &Part<'_>| sum(part, &|class| class.offered);
-    let left = |part: &Part<'_>| sum(part, &|class| class.completed + class.failed());
-    let came = |part: &Part<'_>| sum(part, &|class| class.since_mark().0);
-    let went = |part: &Part<'_>| sum(part, &|class| class.since_mark().1);
-    let more: Vec<f64> = parts.iter().map(|part| came(part) - went(part)).collect();
-    let came: Vec<f64> = parts.iter().map(came).collect();
+    let arrived = |observation: &Observation<'_>| sum(observation, &|class| class.offered);
+    let left =
+        |observation: &Observation<'_>| sum(observation, &|class| class.completed + class.failed());
+    let came = |observation: &Observation<'_>| sum(observation, &|class| class.since_mark().0);
+    let went = |observation: &Observation<'_>| sum(observation, &|class| class.since_mark().1);
+    let more: Vec<f64> =
+        observations.iter().map(|observation| came(observation) - went(observation)).collect();
+    let came: Vec<f64> = observations.iter().map(came).collect();
     if !is_trend(&more, &came, relation, confidence) {
         return None;
     }
-    let span: f64 = parts.iter().map(|part| part.span).sum();
-    let rate = |of: &dyn Fn(&Part<'_>) -> f64| parts.iter().map(of).sum::<f64>() / span;
+    let span: f64 = observations.iter().map(|observation| observation.span).sum();
+    let rate =
+        |of: &dyn Fn(&Observation<'_>) -> f64| observations.iter().map(of).sum::<f64>() / span;
     Some(format!(
         "{name}: of {:.4} /s that arrive {:.4} /s leave, so that more and more are inside",
         rate(&arrived),
@@ -107,9 +118,10 @@ fn flow(
     ))
 }
 
-/// Whether the numbers by which jobs become more say that they do: by replications whether their mean is
-/// other than 0; in one run whether it ends with other numbers inside than it began with. One job more
-/// or less says nothing. `passed` are those that came, or left: what the share of few replications is of.
+/// True if the numbers by which jobs become more show growth: by replications if their mean is
+/// other than 0; in one run if it ends with other numbers inside than it began with. One job more
+/// or less says nothing. `passed` are those that came, or left: the share of few replications is
+/// one of these.
 fn is_trend(more: &[f64], passed: &[f64], relation: Parts, confidence: f64) -> bool {
     match relation {
         Parts::Independent => {
@@ -144,19 +156,24 @@ fn least(half_width: f64, few: f64, replications: usize) -> f64 {
 }
 
 /// A station that is less or more busy than the work that arrives makes it.
-fn busy(program: &Program, parts: &[Part<'_>], relation: Parts, confidence: f64) -> Option<String> {
+fn busy(
+    program: &Program,
+    observations: &[Observation<'_>],
+    relation: Parts,
+    confidence: f64,
+) -> Option<String> {
     let offered = program.offered.as_ref()?;
     let plain = program.stations.iter().zip(offered).enumerate();
     let plain = plain.filter(|(_, (station, _))| station.speed == Speed::One);
     plain.into_iter().find_map(|(at, (station, work))| {
         let servers = f64::from(station.kind.capacity()?);
         let pairs: Vec<_> =
-            parts.iter().map(|part| (part.desks[at].busy_s / servers, part.span)).collect();
+            observations.iter().map(|observation| (observation.stations[at].busy_s / servers, observation.span)).collect();
         let found = relation.ratio(&pairs, confidence)?;
         let rho = work / servers;
         let apart = (found.mean - rho).abs();
         let allowed = match relation {
-            Parts::Independent => least(found.half_width, FEW_SLACK.1, parts.len()),
+            Parts::Independent => least(found.half_width, FEW_SLACK.1, observations.len()),
             Parts::Neighbours => found.half_width,
         };
         (apart > allowed + BUSY_SLACK).then(|| {

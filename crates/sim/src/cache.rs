@@ -10,17 +10,17 @@ use crate::network::NetworkError;
 pub struct Cache {
     /// Its name.
     pub name: String,
-    /// How many keys it remembers.
+    /// Number of keys that it remembers.
     pub capacity: u32,
-    /// How many keys there are.
+    /// Number of keys that there are.
     pub keys: u32,
-    /// Which key a job asks for.
+    /// The rule for the key that a job asks for.
     pub order: Keys,
-    /// Who is forgotten when it is full.
+    /// The rule for the key that is forgotten when it is full.
     pub replacement: Replacement,
 }
 
-/// Who is forgotten when a cache is full.
+/// Rules for the key that a full cache forgets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacement {
     /// The key that was used least recently.
@@ -31,7 +31,7 @@ pub enum Replacement {
     Random,
 }
 
-/// Which key a job asks for.
+/// Rules for the key that a job asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Keys {
     /// Any, independently of the ones before.
@@ -58,7 +58,7 @@ impl Cache {
     /// More keys than this are a mistake in the unit.
     pub const KEYS_MAX: u32 = 10_000_000;
 
-    /// Whether it can be.
+    /// Checks that it can be.
     ///
     /// # Errors
     /// If it remembers nothing, or its keys are none, too many, or of no popularity.
@@ -99,9 +99,9 @@ impl Cache {
 
 /// A cache during a run.
 #[derive(Debug)]
-pub(crate) struct Shelf {
+pub(crate) struct CacheState {
     recency: Recency,
-    asks: Asks,
+    references: ReferenceStream,
     chance: Chance,
     pub(crate) lookups: u64,
     pub(crate) hits: u64,
@@ -109,19 +109,19 @@ pub(crate) struct Shelf {
     taken_in: u64,
 }
 
-/// How often a cache that forgets whatever else but the least recently used must have been taken in anew: what
-/// it began with is forgotten but for e^-3, 5 %, then.
+/// Number of times that a cache must have been taken in anew if it forgets whatever else but the
+/// least recently used: then all that it began with is forgotten but for e^-3, 5 %.
 const TURNOVERS: u64 = 3;
 
-impl Shelf {
-    pub(crate) fn new(cache: &Cache, chance: Chance) -> Shelf {
-        let (recency, asks) = (Recency::new(cache), Asks::new(cache));
-        Shelf { recency, asks, chance, lookups: 0, hits: 0, taken_in: 0 }
+impl CacheState {
+    pub(crate) fn new(cache: &Cache, chance: Chance) -> CacheState {
+        let (recency, references) = (Recency::new(cache), ReferenceStream::new(cache));
+        CacheState { recency, references, chance, lookups: 0, hits: 0, taken_in: 0 }
     }
 
     /// Looks for the next key; whether it was there.
     pub(crate) fn look_up(&mut self) -> bool {
-        let key = self.asks.next(&self.recency, &mut self.chance);
+        let key = self.references.next(&self.recency, &mut self.chance);
         let hit = self.recency.touch(key, &mut self.chance);
         self.lookups += 1;
         self.hits += u64::from(hit);
@@ -129,9 +129,10 @@ impl Shelf {
         hit
     }
 
-    /// How many keys it has taken in and should have before what it holds tells nothing of its start: as many
-    /// as it has room for (LRU holds those that were asked for last, whatever was there before), and several
-    /// times that where others stay. None when it has.
+    /// Number of keys that it has taken in, and the number that it should have before its contents
+    /// tell nothing of its start: as many as it has room for (LRU holds those that were asked for
+    /// last, whatever was there before), and several times that where others stay. None when it
+    /// has.
     pub(crate) fn fills(&self) -> Option<(u64, u64)> {
         let (room, keys) = (self.recency.capacity, self.recency.present.len());
         let whole = room.min(keys) as u64;
@@ -210,6 +211,7 @@ impl Recency {
             newest => self.newer[newest as usize] = key,
         }
         self.newest = key;
+        debug_assert!(self.len <= self.capacity, "{} of {} keys", self.len, self.capacity);
         hit
     }
 
@@ -228,9 +230,9 @@ impl Recency {
     }
 }
 
-/// Which key is asked for next.
+/// The rule for the next key, and its state.
 #[derive(Debug)]
-enum Asks {
+enum ReferenceStream {
     Uniform(u32),
     /// Running sums of the popularities, the last one 1.
     Popular(Vec<f64>),
@@ -246,31 +248,36 @@ enum Asks {
         /// The round in which each key was asked for last.
         asked: Vec<u32>,
         round: u32,
-        /// How many were asked for in this round.
+        /// Number of keys asked for in this round.
         done: usize,
         /// All before this key were asked for in this round.
         next: u32,
     },
 }
 
-impl Asks {
-    fn new(cache: &Cache) -> Asks {
+impl ReferenceStream {
+    fn new(cache: &Cache) -> ReferenceStream {
         let keys = cache.keys;
         match &cache.order {
-            Keys::Uniform => Asks::Uniform(keys),
+            Keys::Uniform => ReferenceStream::Uniform(keys),
             Keys::Zipf { exponent } => {
-                Asks::popular((1..=keys).map(|k| f64::from(k).powf(-exponent)))
+                ReferenceStream::popular((1..=keys).map(|k| f64::from(k).powf(-exponent)))
             }
-            Keys::Weighted(weights) => Asks::popular(weights.iter().copied()),
-            Keys::Scan => Asks::Scan { keys, next: 0 },
-            Keys::Shuffled => Asks::Shuffled { order: (0..keys).collect(), next: keys as usize },
-            Keys::CachedFirst => {
-                Asks::CachedFirst { asked: vec![0; keys as usize], round: 1, done: 0, next: 0 }
+            Keys::Weighted(weights) => ReferenceStream::popular(weights.iter().copied()),
+            Keys::Scan => ReferenceStream::Scan { keys, next: 0 },
+            Keys::Shuffled => {
+                ReferenceStream::Shuffled { order: (0..keys).collect(), next: keys as usize }
             }
+            Keys::CachedFirst => ReferenceStream::CachedFirst {
+                asked: vec![0; keys as usize],
+                round: 1,
+                done: 0,
+                next: 0,
+            },
         }
     }
 
-    fn popular(weights: impl Iterator<Item = f64>) -> Asks {
+    fn popular(weights: impl Iterator<Item = f64>) -> ReferenceStream {
         let mut sums: Vec<f64> = weights
             .scan(0.0, |sum, weight| {
                 *sum += weight;
@@ -279,22 +286,23 @@ impl Asks {
             .collect();
         let total = sums[sums.len() - 1];
         sums.iter_mut().for_each(|sum| *sum /= total);
-        Asks::Popular(sums)
+        ReferenceStream::Popular(sums)
     }
 
     fn next(&mut self, recency: &Recency, chance: &mut Chance) -> u32 {
         match self {
-            Asks::Uniform(keys) => chance.random_range(0..*keys),
-            Asks::Popular(sums) => {
+            ReferenceStream::Uniform(keys) => chance.random_range(0..*keys),
+            ReferenceStream::Popular(sums) => {
                 let draw = chance.random::<f64>();
+                // Not `<`: a key of weight 0 is never asked for, not even by a draw of 0.
                 sums.partition_point(|sum| *sum <= draw).min(sums.len() - 1) as u32
             }
-            Asks::Scan { keys, next } => {
+            ReferenceStream::Scan { keys, next } => {
                 let key = *next;
                 *next = (key + 1) % *keys;
                 key
             }
-            Asks::Shuffled { order, next } => {
+            ReferenceStream::Shuffled { order, next } => {
                 if *next == order.len() {
                     for at in (1..order.len()).rev() {
                         order.swap(at, chance.random_range(0..=at));
@@ -304,7 +312,7 @@ impl Asks {
                 *next += 1;
                 order[*next - 1]
             }
-            Asks::CachedFirst { asked, round, done, next } => {
+            ReferenceStream::CachedFirst { asked, round, done, next } => {
                 if *done == asked.len() {
                     (*round, *done, *next) = (*round + 1, 0, 0);
                 }

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use gate::Time;
 
-/// What a calendar entry is about.
+/// Subject of a calendar entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
     /// A job of this open class arrives.
@@ -22,7 +22,7 @@ pub(crate) enum Entry {
     /// This customer's client gives up.
     TimeOut(u32),
     /// An interval of the report ends, or the warm-up.
-    Tick,
+    IntervalEnd,
     /// This change of the agenda happens.
     Change(u32),
 }
@@ -61,7 +61,7 @@ impl Calendar {
         self.heap.peek().map(|Reverse(key)| Time::from_nanos((key >> 64) as u64))
     }
 
-    /// How many things are entered.
+    /// Number of entries.
     pub(crate) fn len(&self) -> usize {
         self.heap.len()
     }
@@ -81,7 +81,7 @@ fn pack(entry: Entry) -> u32 {
         Entry::Gate(gate) => (3, gate),
         Entry::Patience(customer) => (4, customer),
         Entry::TimeOut(customer) => (5, customer),
-        Entry::Tick => (6, 0),
+        Entry::IntervalEnd => (6, 0),
         Entry::Change(change) => (7, change),
     };
     debug_assert!(index as usize <= INDEX_MAX);
@@ -97,7 +97,7 @@ fn unpack(packed: u32) -> Entry {
         3 => Entry::Gate(index),
         4 => Entry::Patience(index),
         5 => Entry::TimeOut(index),
-        6 => Entry::Tick,
+        6 => Entry::IntervalEnd,
         _ => Entry::Change(index),
     }
 }

@@ -8,12 +8,12 @@
 use measure::{Estimate, Histogram, Ratio};
 
 use crate::network::Network;
-use crate::outcome::{Found, Outcome, QUANTILES, Stop};
+use crate::outcome::{Estimates, Outcome, QUANTILES, Stop};
 use crate::program::Program;
 use crate::replication::Replication;
-use crate::run::{Course, Options, Plan, SimError, check, rounds_max};
+use crate::run::{Experiment, Options, Plan, SimError, check, rounds_max};
 
-/// Which requests are meant.
+/// The requests that are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Of {
     /// Those of all classes together.
@@ -22,7 +22,7 @@ pub enum Of {
     Class(usize),
 }
 
-/// What is compared.
+/// Quantities that can be compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Quantity {
     /// Completions [1/s].
@@ -43,20 +43,20 @@ impl Quantity {
 /// Networks that were simulated side by side.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// What each of them did, in the order in which they were given.
+    /// Outcome of each of them, in the order in which they were given.
     pub outcomes: Vec<Outcome>,
     /// By network, by replication.
-    seen: Vec<Vec<Seen>>,
+    summaries: Vec<Vec<Summary>>,
     confidence: f64,
-    looks: u32,
+    interim_analyses: u32,
 }
 
-/// What one replication of one network saw: of all classes together, then of each.
+/// Observations of one replication of one network: of all classes together, then of each.
 #[derive(Clone, Debug)]
-struct Seen(Vec<Counted>);
+struct Summary(Vec<ClassSummary>);
 
 #[derive(Clone, Debug)]
-struct Counted {
+struct ClassSummary {
     throughput: f64,
     /// None where nothing was completed.
     response: Option<f64>,
@@ -149,10 +149,10 @@ impl Comparison {
         })
     }
 
-    /// How often the intervals may have been looked at before the end. Who stops at the first look
+    /// Number of interim analyses of the intervals up to the end, at the most. Who stops at the first
     /// that tells, claims as much.
-    pub fn looks(&self) -> u32 {
-        self.looks
+    pub fn interim_analyses(&self) -> u32 {
+        self.interim_analyses
     }
 
     fn confidence_of(&self, claims: u32) -> f64 {
@@ -165,26 +165,27 @@ impl Comparison {
             Of::Class(class) => class + 1,
         };
         let quantile = |q: f64| QUANTILES.iter().position(|kept| (kept - q).abs() < 1e-9);
-        let value = |seen: &Seen| {
-            let counted = seen.0.get(at)?;
+        let value = |summary: &Summary| {
+            let summary = summary.0.get(at)?;
             let alone = |value: f64| (value, value);
             match quantity {
-                Quantity::Throughput => Some(alone(counted.throughput)),
-                Quantity::Response => counted.response.map(alone),
-                Quantity::Quantile(q) => Some(counted.quantiles?[quantile(q)?]),
-                Quantity::Refused => counted.refused.map(alone),
+                Quantity::Throughput => Some(alone(summary.throughput)),
+                Quantity::Response => summary.response.map(alone),
+                Quantity::Quantile(q) => Some(summary.quantiles?[quantile(q)?]),
+                Quantity::Refused => summary.refused.map(alone),
             }
         };
-        let bounds: Option<Vec<(f64, f64)>> = self.seen.get(network)?.iter().map(value).collect();
+        let bounds: Option<Vec<(f64, f64)>> =
+            self.summaries.get(network)?.iter().map(value).collect();
         Some(Values::of(&bounds?, quantity))
     }
 }
 
-/// What the replications of one network say of a quantity.
+/// Values of a quantity by the replications of one network.
 struct Values {
     all: Vec<f64>,
-    /// How far a value may be off because it is not told apart from its neighbours; infinite where a quantile
-    /// lies at the longest duration that a histogram tells apart.
+    /// Distance by which a value may be off because it is not told apart from its neighbours;
+    /// infinite where a quantile lies at the longest duration that a histogram tells apart.
     unresolved: f64,
 }
 
@@ -218,7 +219,7 @@ pub fn compare(networks: &[Network], options: &Options) -> Result<Comparison, (u
 }
 
 /// The same, until `enough` says so or the budget of each network is used up. `enough` is asked after
-/// every round, [`Comparison::looks`] times at the most.
+/// every round, [`Comparison::interim_analyses`] times at the most.
 ///
 /// # Errors
 /// That of the first network that cannot be simulated: its index and why. [`Plan::OneRun`] is refused.
@@ -239,44 +240,45 @@ pub fn compare_until(
         check(network, options).map_err(|error| (at, error))?;
         programs.push(Program::compile(network).map_err(|error| (at, error.into()))?);
     }
-    let mut courses = Vec::with_capacity(networks.len());
+    let mut experiments = Vec::with_capacity(networks.len());
     for (at, program) in programs.iter().enumerate() {
-        courses.push(Course::warm(program, options).map_err(|error| (at, error))?);
+        experiments.push(Experiment::warm(program, options).map_err(|error| (at, error))?);
     }
-    let warmup = courses.iter().map(|course| course.warmup.requests).max().unwrap_or(0);
-    for (at, course) in courses.iter_mut().enumerate() {
-        course.warm_to(warmup).map_err(|error| (at, error))?;
-        course.count_from_here();
+    let warmup = experiments.iter().map(|experiment| experiment.warmup.requests).max().unwrap_or(0);
+    for (at, experiment) in experiments.iter_mut().enumerate() {
+        experiment.warm_to(warmup).map_err(|error| (at, error))?;
+        experiment.count_from_here();
     }
     loop {
-        for (at, course) in courses.iter_mut().enumerate() {
-            course.next_round().map_err(|error| (at, error))?;
+        for (at, experiment) in experiments.iter_mut().enumerate() {
+            experiment.next_round().map_err(|error| (at, error))?;
         }
-        let comparison = taken(&mut courses, options);
-        if enough(&comparison) || courses.iter().all(Course::is_spent) {
+        let comparison = comparison_of(&mut experiments, options);
+        if enough(&comparison) || experiments.iter().all(Experiment::is_spent) {
             return Ok(comparison);
         }
     }
 }
 
-/// What was seen so far.
-fn taken(courses: &mut [Course<'_>], options: &Options) -> Comparison {
-    let mut outcomes = Vec::with_capacity(courses.len());
-    let mut seen = Vec::with_capacity(courses.len());
-    for course in courses {
-        let found: Found = course.found();
-        let stop = course.ends(&found).unwrap_or(Stop::Budget);
-        seen.push(course.replications.iter_mut().map(saw).collect());
-        outcomes.push(course.outcome(found, stop));
+/// Comparison by the counts so far.
+fn comparison_of(experiments: &mut [Experiment<'_>], options: &Options) -> Comparison {
+    let mut outcomes = Vec::with_capacity(experiments.len());
+    let mut summaries = Vec::with_capacity(experiments.len());
+    for experiment in experiments {
+        let estimates: Estimates = experiment.estimates();
+        let stop = experiment.ends(&estimates).unwrap_or(Stop::Budget);
+        summaries.push(experiment.replications.iter_mut().map(summarise).collect());
+        outcomes.push(experiment.outcome(estimates, stop));
     }
     let confidence = options.confidence;
-    Comparison { outcomes, seen, confidence, looks: rounds_max(options) }
+    let interim_analyses = rounds_max(options);
+    Comparison { outcomes, summaries, confidence, interim_analyses }
 }
 
-fn saw(replication: &mut Replication<'_>) -> Seen {
-    let span = replication.settle();
-    let counted =
-        |completed: u64, refused: u64, response_sum: f64, histogram: &Histogram| Counted {
+fn summarise(replication: &mut Replication<'_>) -> Summary {
+    let span = replication.accumulate();
+    let summary =
+        |completed: u64, refused: u64, response_sum: f64, histogram: &Histogram| ClassSummary {
             throughput: completed as f64 / span,
             response: (completed > 0).then(|| response_sum / completed as f64),
             quantiles: (completed > 0).then(|| QUANTILES.map(|q| histogram.quantile_bounds(q))),
@@ -286,7 +288,7 @@ fn saw(replication: &mut Replication<'_>) -> Seen {
     let classes = &replication.classes;
     let mut merged = Histogram::new();
     classes.iter().for_each(|class| merged.merge(&class.histogram));
-    let all = counted(
+    let all = summary(
         classes.iter().map(|class| class.completed).sum(),
         classes.iter().map(|class| class.refused).sum(),
         classes.iter().map(|class| class.response_sum).sum(),
@@ -294,6 +296,6 @@ fn saw(replication: &mut Replication<'_>) -> Seen {
     );
     let each = classes
         .iter()
-        .map(|class| counted(class.completed, class.refused, class.response_sum, &class.histogram));
-    Seen([all].into_iter().chain(each).collect())
+        .map(|class| summary(class.completed, class.refused, class.response_sum, &class.histogram));
+    Summary([all].into_iter().chain(each).collect())
 }

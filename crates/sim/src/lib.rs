@@ -35,14 +35,14 @@ mod balance;
 mod cache;
 mod calendar;
 mod compare;
-mod crew;
-mod looks;
 mod network;
+mod observation;
 mod outcome;
-mod part;
 mod program;
 mod replication;
 mod run;
+mod sequential;
+mod servers;
 mod station;
 mod sweep;
 mod tally;
@@ -55,7 +55,7 @@ pub use network::{
     StationKind, Step, TimeOut, WhenFull,
 };
 pub use outcome::{
-    CacheOutcome, ClassInterval, ClassOutcome, GateOutcome, Interval, Outcome, PartInterval,
+    CacheOutcome, ClassInterval, ClassOutcome, GateOutcome, Interval, NodeInterval, Outcome,
     SizeOutcome, SizeRange, StationOutcome, Stop,
 };
 pub use run::{Options, Plan, SimError, run};

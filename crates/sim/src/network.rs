@@ -17,15 +17,15 @@ pub(crate) const CUSTOMERS_MAX: usize = 1 << CUSTOMER_BITS;
 /// Gates, stations and the classes of jobs that pass them.
 #[derive(Clone, Debug, Default)]
 pub struct Network {
-    /// Who asks, and which way they go.
+    /// Classes of jobs: the clients, and the way that their jobs go.
     pub classes: Vec<Class>,
-    /// What a person could configure.
+    /// Gates: all that a person could configure.
     pub gates: Vec<GateNode>,
-    /// What does the work.
+    /// Stations: the hardware that does the work.
     pub stations: Vec<Station>,
-    /// What is remembered, so that it need not be done again.
+    /// Caches: stores of answers, so that the work for them need not be done again.
     pub caches: Vec<Cache>,
-    /// What happens at set times, and how long is looked. With it each replication starts empty and
+    /// Changes at set times, and the length of the run. With it each replication starts empty and
     /// lasts as long as it says, and nothing is claimed of a steady state; without it the means are
     /// those of a steady state.
     pub agenda: Option<Agenda>,
@@ -64,15 +64,15 @@ pub struct Class {
     pub name: String,
     /// When they come.
     pub load: Load,
-    /// How large a job is.
+    /// Size of a job.
     pub sizes: Sizes,
     /// Importance at gates with priorities: larger first.
     pub priority: u8,
-    /// How soon after it comes to a gate a job must have been started, else it is refused.
+    /// Time within which a job must have been started after it comes to a gate, else it is refused.
     pub deadline: Option<Duration>,
     /// The way through the network; empty for [`Load::Within`].
     pub route: Vec<Step>,
-    /// What its clients do when they are not served well.
+    /// Behaviour of its clients when they are not served well.
     pub client: Client,
 }
 
@@ -96,7 +96,7 @@ impl Class {
 pub enum Load {
     /// A fixed population: each customer thinks, then asks, then thinks again.
     Closed {
-        /// How many customers.
+        /// Number of customers.
         population: u32,
         /// Time between an answer and the next request \[s\].
         think: Dist,
@@ -111,27 +111,27 @@ pub enum Load {
     Within,
 }
 
-/// What the clients of a class do when they are not served well.
+/// Behaviour of the clients of a class when they are not served well.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Client {
-    /// How long they wait at a gate before they renege \[s\], drawn anew at each gate.
+    /// Time that they wait at a gate before they renege \[s\], drawn anew at each gate.
     pub patience: Option<Dist>,
-    /// How long they wait for the answer in all, each attempt anew.
+    /// Time that they wait for the answer in all, each attempt anew.
     pub time_out: Option<TimeOut>,
-    /// What they do after an attempt that failed: refused, lost, reneged or timed out.
+    /// Repetition of an attempt that failed: refused, lost, reneged or timed out.
     pub retry: Option<Retry>,
 }
 
-/// How long a client waits for the answer, and what becomes of the request then.
+/// Time-out of a client, and the end of the request then.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimeOut {
-    /// How long \[s\].
+    /// Time from the attempt to the time-out \[s\].
     pub after: Dist,
-    /// Who notices.
+    /// The part of the network that notices.
     pub noticed: Noticed,
 }
 
-/// Who notices that a client has given up.
+/// The part of the network that notices that a client has given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noticed {
     /// Nobody: the request runs on to its end, for nothing.
@@ -141,14 +141,14 @@ pub enum Noticed {
     AtGates,
 }
 
-/// How an attempt that failed is repeated.
+/// Repetition of attempts that failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Retry {
     /// The most attempts after the first.
     pub more: u32,
     /// The pause before the first of them \[s\].
     pub back_off_s: f64,
-    /// How much longer each pause is than the one before, at least 1.
+    /// Ratio of each pause to the one before, at least 1.
     pub factor: f64,
     /// The longest pause \[s\].
     pub back_off_max_s: f64,
@@ -157,7 +157,7 @@ pub struct Retry {
     pub jitter: f64,
 }
 
-/// How large the jobs of a class are \[bytes\].
+/// Sizes of the jobs of a class \[bytes\].
 #[derive(Clone, Debug)]
 pub enum Sizes {
     /// They have no size.
@@ -175,20 +175,20 @@ pub enum Step {
     Visit {
         /// The station, an index into [`Network::stations`].
         station: usize,
-        /// How much service is needed there.
+        /// Service needed there.
         demand: Demand,
     },
     /// Be served at the station that belongs to the server whose slot is held, at the innermost
     /// gate around this step ([`GateNode::stations`]).
     VisitServer {
-        /// How much service is needed there.
+        /// Service needed there.
         demand: Demand,
     },
     /// Get a slot of a gate, hold it through all the steps inside, give it back.
     Hold {
         /// The gate, an index into [`Network::gates`].
         gate: usize,
-        /// What happens while the slot is held.
+        /// Steps while the slot is held.
         inside: Vec<Step>,
     },
     /// Go one of several ways by chance; what is missing to 1 goes on at once.
@@ -218,7 +218,8 @@ pub enum Step {
     Fork {
         /// The ways.
         ways: Vec<Vec<Step>>,
-        /// How many must be through; if so many are refused that this cannot be, this job fails too.
+        /// Number that must be through; if so many are refused that this cannot be, this job fails
+        /// too.
         join: Join,
     },
     /// Go on as a job of that class: gates see its class and priority, and the request is counted where
@@ -239,7 +240,7 @@ pub enum Step {
     },
 }
 
-/// How many ways of a [`Step::Fork`] are waited for.
+/// Number of ways of a [`Step::Fork`] that are waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Join {
     /// All of them.
@@ -248,7 +249,7 @@ pub enum Join {
     First(u32),
 }
 
-/// How much service a visit needs.
+/// Service that a visit needs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Demand {
     /// Drawn anew at each visit \[s\].
@@ -262,7 +263,7 @@ pub enum Demand {
     },
     /// By the document that the job asks for \[s\].
     OfDocument(Vec<f64>),
-    /// What the trace says of this job ([`Load::Trace`]) \[s\].
+    /// The demand that the trace gives this job ([`Load::Trace`]) \[s\].
     OfTrace,
 }
 
@@ -278,7 +279,7 @@ pub struct GateNode {
     /// The speed of each server: a demand d takes d / speed at [`Step::VisitServer`]. Empty where all
     /// have speed 1.
     pub speeds: Vec<f64>,
-    /// Who decides how many slots one of its servers has; none: they stay as they are.
+    /// Controller of the number of slots of one of its servers; none: they stay as they are.
     pub control: Option<ControlSpec>,
 }
 
@@ -290,19 +291,19 @@ impl GateNode {
     }
 }
 
-/// What does the work: hardware, not policy.
+/// Hardware that does the work, not policy.
 #[derive(Clone, Debug)]
 pub struct Station {
     /// Its name.
     pub name: String,
-    /// How it serves.
+    /// Kind of service.
     pub kind: StationKind,
-    /// How many jobs it has room for, those in service among them, and what happens when it is full;
-    /// none for no bound.
+    /// Number of jobs that it has room for, those in service among them, and the fate of others
+    /// when it is full; none for no bound.
     pub room: Option<(u32, WhenFull)>,
-    /// Who is next at a queue.
+    /// Order of service at a queue.
     pub order: Order,
-    /// How fast it works.
+    /// Speed of its work.
     pub speed: Speed,
 }
 
@@ -313,13 +314,13 @@ impl Station {
         Station { name: name.into(), kind, room, order, speed }
     }
 
-    /// Whether it is served as its kind alone says, without a bound.
+    /// True if it is served as its kind alone says, without a bound.
     pub fn is_plain(&self) -> bool {
         self.room.is_none() && self.order == Order::Fifo && self.speed == Speed::One
     }
 }
 
-/// What becomes of a job that finds a station full.
+/// Fate of a job that finds a station full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
     /// It is lost: the attempt has failed.
@@ -330,7 +331,7 @@ pub enum WhenFull {
     Block,
 }
 
-/// Who is next at a [`StationKind::Queue`].
+/// Order of service at a [`StationKind::Queue`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// First in first out.
@@ -345,7 +346,7 @@ pub enum Order {
     ShortestRemaining,
 }
 
-/// How fast a station works.
+/// Speed of a station.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Speed {
     /// One second of demand takes one second.
@@ -358,19 +359,19 @@ pub enum Speed {
     Curve(Vec<f64>),
 }
 
-/// How a station serves.
+/// Kinds of service.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum StationKind {
     /// First in first out, `servers` at a time.
     Queue {
-        /// How many are served at a time, at least 1.
+        /// Number of jobs served at a time, at least 1.
         servers: u32,
     },
     /// Everybody at once: an infinite server.
     Delay,
     /// All jobs share `processors` equally, each job on at most one of them.
     Sharing {
-        /// How many processors, at least 1.
+        /// Number of processors, at least 1.
         processors: u32,
     },
     /// One processor, one job at a time for a quantum, the worker with the least processor time so
@@ -388,7 +389,7 @@ pub enum StationKind {
 }
 
 impl StationKind {
-    /// How many jobs it serves at once at full speed; none for a delay.
+    /// Number of jobs that it serves at once at full speed; none for a delay.
     pub fn capacity(&self) -> Option<u32> {
         match *self {
             StationKind::Queue { servers: n } | StationKind::Sharing { processors: n } => Some(n),
@@ -401,15 +402,15 @@ impl StationKind {
 /// Why a network cannot be simulated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkError {
-    /// Where: the kind and name of the part.
+    /// The place: the kind and name of the part.
     pub place: String,
-    /// What is wrong, and the way out.
+    /// The fault, and the way out.
     pub cause: String,
     /// Of what kind that is.
     pub fault: NetworkFault,
 }
 
-/// What kind of thing makes a network impossible to simulate.
+/// Kinds of faults that make a network impossible to simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkFault {
     /// It cannot be, whatever the load.

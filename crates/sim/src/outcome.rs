@@ -1,10 +1,10 @@
-//! What a simulation found, each number with its interval over the replications or batches.
+//! Outcome of a simulation, each number with its interval over the replications or batches.
 
 use gate::{Move, Time};
 use measure::{Estimate, Histogram, Parts, Recording};
 
 use crate::network::{Agenda, Sizes};
-use crate::part::Part;
+use crate::observation::Observation;
 use crate::program::Program;
 use crate::replication::{Replication, Snapshot};
 use crate::run::Plan;
@@ -12,7 +12,7 @@ use crate::run::Plan;
 /// The quantiles that are reported.
 pub(crate) const QUANTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
 
-/// What a simulation found.
+/// Outcome of a simulation.
 ///
 /// Intervals of means (response, wait, hold, rates, utilisations, jobs) are Student's t intervals over
 /// the means of independent replications, or intervals of batch means of one run
@@ -23,14 +23,14 @@ pub(crate) const QUANTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
 /// are finite hold the exact value in 96 to 99 of 100, up to p99.9.
 ///
 /// A run stops where its intervals are narrow, which is sooner where they happen to be too narrow: each
-/// is at least as wide as the look before foretold. On the grid of `tests/grid/coverage.csv`, 33 cases of
+/// is at least as wide as the interim analysis before foretold. On the grid of `tests/grid/coverage.csv`, 33 cases of
 /// 200 runs, 95.6 % of the intervals of mean responses, and of sojourns at queues that settle slowly, hold the
 /// truth, of no case fewer than 92 %.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The seed of all its chance.
     pub seed: u64,
-    /// What the intervals rest on.
+    /// Basis of the intervals.
     pub plan: Plan,
     /// By [`Plan::OneRun`]: whether the mean responses of neighbouring batches are still correlated
     /// significantly, so that their intervals are probably too narrow. By replications never.
@@ -39,7 +39,7 @@ pub struct Outcome {
     pub events: u64,
     /// Requests left out at the start of each replication as warm-up.
     pub warmup_completions: u64,
-    /// Whether the end of the warm-up was found (MSER-5); if not, the load is probably too high for
+    /// True if the end of the warm-up was found (MSER-5); if not, the load is probably too high for
     /// a steady state.
     pub warmup_found: bool,
     /// Why the run is not in a steady state, as far as it has come: the numbers are then those of the time
@@ -48,8 +48,8 @@ pub struct Outcome {
     pub unsettled: Option<String>,
     /// Virtual time counted, over all replications \[s\].
     pub counted_s: f64,
-    /// How much of it is needed at the least, for queues to have forgotten themselves often enough \[s\]; 0
-    /// where nothing queues, or by an agenda.
+    /// Part of it that is needed at the least, for queues to have forgotten themselves often enough
+    /// \[s\]; 0 where nothing queues, or by an agenda.
     pub counted_least_s: f64,
     /// Why it stopped.
     pub stop: Stop,
@@ -79,7 +79,7 @@ pub enum Stop {
     Agenda,
 }
 
-/// What became of the jobs of one class. Where no job was completed there is no response time. A request
+/// Results of the jobs of one class. There is no response time if no job was completed. A request
 /// is counted in the class that it ends as ([`crate::Step::Become`]), an attempt in the one that it
 /// begins as; jobs that nobody waits for are not counted.
 #[derive(Clone, Debug)]
@@ -113,9 +113,9 @@ pub struct ClassOutcome {
 /// Response times of the jobs of like size.
 #[derive(Clone, Debug)]
 pub struct SizeOutcome {
-    /// Which sizes.
+    /// The sizes.
     pub range: SizeRange,
-    /// How many were completed.
+    /// Number of completed jobs.
     pub completed: u64,
     /// Mean size of the completed jobs \[bytes\].
     pub size_mean: f64,
@@ -125,7 +125,7 @@ pub struct SizeOutcome {
     pub quantiles: Vec<(f64, Estimate)>,
 }
 
-/// Which sizes are counted together.
+/// Sizes that are counted together.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SizeRange {
     /// One document.
@@ -141,7 +141,7 @@ pub enum SizeRange {
     PowerOfTwo(f64),
 }
 
-/// What happened at one gate.
+/// Results of one gate.
 #[derive(Clone, Debug)]
 pub struct GateOutcome {
     /// The gate's name.
@@ -170,11 +170,11 @@ pub struct GateOutcome {
     pub reneged: Estimate,
     /// All waits.
     pub wait_histogram: Histogram,
-    /// What its controller did in the first replication, and when.
+    /// Moves of its controller in the first replication, each with its time.
     pub moves: Vec<(Time, Move)>,
 }
 
-/// What happened at one station.
+/// Results of one station.
 #[derive(Clone, Debug)]
 pub struct StationOutcome {
     /// The station's name.
@@ -191,7 +191,7 @@ pub struct StationOutcome {
     pub lost: Estimate,
 }
 
-/// What happened at one cache.
+/// Results of one cache.
 #[derive(Clone, Debug)]
 pub struct CacheOutcome {
     /// The cache's name.
@@ -202,22 +202,22 @@ pub struct CacheOutcome {
     pub lookups: Estimate,
 }
 
-/// What happened in one interval of the agenda.
+/// Results of one interval of the agenda.
 #[derive(Clone, Debug)]
 pub struct Interval {
-    /// Where it begins \[s\], from the start of the run or of the period.
+    /// Its beginning \[s\], from the start of the run or of the period.
     pub from_s: f64,
-    /// Where it ends \[s\].
+    /// Its end \[s\].
     pub to_s: f64,
     /// By class.
     pub classes: Vec<ClassInterval>,
     /// By gate: `jobs` are those that wait, `busy` the slots held.
-    pub gates: Vec<PartInterval>,
+    pub gates: Vec<NodeInterval>,
     /// By station: `jobs` are all there, `busy` the servers busy.
-    pub stations: Vec<PartInterval>,
+    pub stations: Vec<NodeInterval>,
 }
 
-/// What became of the jobs of one class in one interval.
+/// Results of the jobs of one class in one interval.
 #[derive(Clone, Debug)]
 pub struct ClassInterval {
     /// Attempts [1/s].
@@ -232,7 +232,7 @@ pub struct ClassInterval {
 
 /// Means over one interval at a gate or a station.
 #[derive(Clone, Debug)]
-pub struct PartInterval {
+pub struct NodeInterval {
     /// Mean number of jobs.
     pub jobs: Estimate,
     /// Mean number of slots or servers busy.
@@ -240,22 +240,22 @@ pub struct PartInterval {
 }
 
 /// Everything but what the run knows by itself.
-pub(crate) struct Found {
+pub(crate) struct Estimates {
     pub(crate) classes: Vec<ClassOutcome>,
     pub(crate) gates: Vec<GateOutcome>,
     pub(crate) stations: Vec<StationOutcome>,
     pub(crate) caches: Vec<CacheOutcome>,
     pub(crate) counted_s: f64,
-    /// Whether the mean responses of neighbouring batches are still correlated.
+    /// True if the mean responses of neighbouring batches are still correlated.
     pub(crate) correlated: bool,
     /// Why there is no steady state yet.
     pub(crate) unsettled: Option<String>,
 }
 
-impl Found {
+impl Estimates {
     /// The same without a steady state: what is on its way agrees with itself, and says nothing of where it
     /// goes, so that no interval is known.
-    pub(crate) fn unknown(mut self, why: String) -> Found {
+    pub(crate) fn unknown(mut self, why: String) -> Estimates {
         self.unsettled = Some(why);
         self.each(|_, estimate| estimate.half_width = f64::INFINITY);
         self
@@ -265,29 +265,29 @@ impl Found {
 /// Gathers what the parts of a run counted; `confidence` is that of all intervals.
 pub(crate) fn gather(
     program: &Program,
-    parts: &[Part<'_>],
+    observations: &[Observation<'_>],
     relation: Parts,
     confidence: f64,
-) -> Found {
-    let over = Over { parts, relation, confidence };
+) -> Estimates {
+    let estimator = Estimator { observations, relation, confidence };
     let classes = 0..program.classes.len();
-    Found {
+    Estimates {
         correlated: classes.clone().any(|at| {
-            let pairs = over.pairs(|part| responses(part, at));
+            let pairs = estimator.pairs(|observation| responses(observation, at));
             relation.batches(&pairs, confidence).is_some_and(|batches| batches.correlated)
         }),
-        classes: classes.map(|at| class(program, &over, at)).collect(),
-        gates: (0..program.gates.len()).map(|at| gate(program, &over, at)).collect(),
-        stations: (0..program.stations.len()).map(|at| station(program, &over, at)).collect(),
-        caches: (0..program.caches.len()).map(|at| cache(program, &over, at)).collect(),
-        counted_s: parts.iter().map(|part| part.span).sum(),
+        classes: classes.map(|at| class(program, &estimator, at)).collect(),
+        gates: (0..program.gates.len()).map(|at| gate(program, &estimator, at)).collect(),
+        stations: (0..program.stations.len()).map(|at| station(program, &estimator, at)).collect(),
+        caches: (0..program.caches.len()).map(|at| cache(program, &estimator, at)).collect(),
+        counted_s: observations.iter().map(|observation| observation.span).sum(),
         unsettled: None,
     }
 }
 
 /// The sum of the response times of a class, and their number.
-fn responses(part: &Part<'_>, class: usize) -> (f64, f64) {
-    let class = &part.classes[class];
+fn responses(observation: &Observation<'_>, class: usize) -> (f64, f64) {
+    let class = &observation.classes[class];
     (class.response_sum, class.completed as f64)
 }
 
@@ -323,11 +323,11 @@ pub(crate) fn intervals(
                     (sum, completed)
                 }),
             };
-            let gate = |g: usize| PartInterval {
+            let gate = |g: usize| NodeInterval {
                 jobs: rate(&|i| i.gates[g][0]),
                 busy: rate(&|i| i.gates[g][1]),
             };
-            let station = |s: usize| PartInterval {
+            let station = |s: usize| NodeInterval {
                 jobs: rate(&|i| i.stations[s][0]),
                 busy: rate(&|i| i.stations[s][1]),
             };
@@ -343,32 +343,32 @@ pub(crate) fn intervals(
 }
 
 /// Estimates over the parts of a run.
-struct Over<'a> {
-    parts: &'a [Part<'a>],
+struct Estimator<'a> {
+    observations: &'a [Observation<'a>],
     relation: Parts,
     confidence: f64,
 }
 
-impl Over<'_> {
-    fn pairs(&self, of: impl Fn(&Part<'_>) -> (f64, f64)) -> Vec<(f64, f64)> {
-        self.parts.iter().map(of).collect()
+impl Estimator<'_> {
+    fn pairs(&self, of: impl Fn(&Observation<'_>) -> (f64, f64)) -> Vec<(f64, f64)> {
+        self.observations.iter().map(of).collect()
     }
 
-    /// What was counted, per second.
-    fn rate(&self, of: impl Fn(&Part<'_>) -> f64) -> Estimate {
-        let pairs = self.pairs(|part| (of(part), part.span));
+    /// A count, per second.
+    fn rate(&self, of: impl Fn(&Observation<'_>) -> f64) -> Estimate {
+        let pairs = self.pairs(|observation| (of(observation), observation.span));
         let rate = self.relation.ratio(&pairs, self.confidence);
         rate.expect("every part counts over some time")
     }
 
     /// The mean of a ratio, over the parts in which there is something to divide by; none if
     /// they are too few.
-    fn ratio(&self, of: impl Fn(&Part<'_>) -> (f64, f64)) -> Option<Estimate> {
+    fn ratio(&self, of: impl Fn(&Observation<'_>) -> (f64, f64)) -> Option<Estimate> {
         self.relation.ratio(&self.pairs(of), self.confidence)
     }
 
     /// A share, 0 where there was nothing.
-    fn share(&self, of: impl Fn(&Part<'_>) -> (f64, f64)) -> Estimate {
+    fn share(&self, of: impl Fn(&Observation<'_>) -> (f64, f64)) -> Estimate {
         match self.relation {
             Parts::Independent => {
                 let share = |(some, all)| if all == 0.0 { 0.0 } else { some / all };
@@ -387,24 +387,24 @@ impl Over<'_> {
 
     fn quantiles(
         &self,
-        of: impl for<'r> Fn(&'r Part<'_>) -> &'r Histogram,
+        of: impl for<'r> Fn(&'r Observation<'_>) -> &'r Histogram,
     ) -> Vec<(f64, Estimate)> {
-        let histograms: Vec<&Histogram> = self.parts.iter().map(of).collect();
+        let histograms: Vec<&Histogram> = self.observations.iter().map(of).collect();
         self.relation.quantiles(&histograms, &QUANTILES, self.confidence)
     }
 
-    fn merged(&self, of: impl for<'r> Fn(&'r Part<'_>) -> &'r Histogram) -> Histogram {
+    fn merged(&self, of: impl for<'r> Fn(&'r Observation<'_>) -> &'r Histogram) -> Histogram {
         let mut all = Histogram::new();
-        self.parts.iter().for_each(|part| all.merge(of(part)));
+        self.observations.iter().for_each(|observation| all.merge(of(observation)));
         // A histogram is large while it is open, and an outcome has one for each class and gate.
         all.pack();
         all
     }
 }
 
-fn class(program: &Program, over: &Over<'_>, at: usize) -> ClassOutcome {
+fn class(program: &Program, estimator: &Estimator<'_>, at: usize) -> ClassOutcome {
     let class = &program.classes[at];
-    let groups = over.parts[0].classes[at].by_size.len();
+    let groups = estimator.observations[0].classes[at].by_size.len();
     let size = |group: usize| {
         let range = match &class.sizes {
             Sizes::Documents(set, _) => {
@@ -417,7 +417,9 @@ fn class(program: &Program, over: &Over<'_>, at: usize) -> ClassOutcome {
             }
             Sizes::None | Sizes::Drawn(_) => SizeRange::PowerOfTwo((group as f64).exp2()),
         };
-        let like = || over.parts.iter().map(|part| &part.classes[at].by_size[group]);
+        let like = || {
+            estimator.observations.iter().map(|observation| &observation.classes[at].by_size[group])
+        };
         let completed = like().map(|like| like.completed).sum();
         let size_sum: f64 = like().map(|like| like.size_sum).sum();
         let documents = matches!(range, SizeRange::Document { .. });
@@ -425,13 +427,16 @@ fn class(program: &Program, over: &Over<'_>, at: usize) -> ClassOutcome {
             range,
             completed,
             size_mean: if completed == 0 { 0.0 } else { size_sum / completed as f64 },
-            response: over.ratio(|part| {
-                let like = &part.classes[at].by_size[group];
+            response: estimator.ratio(|observation| {
+                let like = &observation.classes[at].by_size[group];
                 (like.response_sum, like.completed as f64)
             }),
             quantiles: if documents {
-                over.quantiles(|part| {
-                    part.classes[at].by_size[group].histogram.as_ref().expect("documents have one")
+                estimator.quantiles(|observation| {
+                    observation.classes[at].by_size[group]
+                        .histogram
+                        .as_ref()
+                        .expect("documents have one")
                 })
             } else {
                 Vec::new()
@@ -440,25 +445,25 @@ fn class(program: &Program, over: &Over<'_>, at: usize) -> ClassOutcome {
     };
     ClassOutcome {
         name: class.name.clone(),
-        throughput: over.rate(|part| part.classes[at].completed as f64),
-        offered: over.rate(|part| part.classes[at].offered as f64),
-        refused: over.rate(|part| part.classes[at].refused as f64),
-        lost: over.rate(|part| part.classes[at].lost as f64),
-        reneged: over.rate(|part| part.classes[at].reneged as f64),
-        timed_out: over.rate(|part| part.classes[at].timed_out as f64),
-        gave_up: over.rate(|part| part.classes[at].gave_up as f64),
-        response: over.ratio(|part| responses(part, at)),
-        quantiles: over.quantiles(|part| &part.classes[at].histogram),
+        throughput: estimator.rate(|observation| observation.classes[at].completed as f64),
+        offered: estimator.rate(|observation| observation.classes[at].offered as f64),
+        refused: estimator.rate(|observation| observation.classes[at].refused as f64),
+        lost: estimator.rate(|observation| observation.classes[at].lost as f64),
+        reneged: estimator.rate(|observation| observation.classes[at].reneged as f64),
+        timed_out: estimator.rate(|observation| observation.classes[at].timed_out as f64),
+        gave_up: estimator.rate(|observation| observation.classes[at].gave_up as f64),
+        response: estimator.ratio(|observation| responses(observation, at)),
+        quantiles: estimator.quantiles(|observation| &observation.classes[at].histogram),
         sizes: (0..groups).map(size).filter(|size| size.completed > 0).collect(),
-        histogram: over.merged(|part| &part.classes[at].histogram),
+        histogram: estimator.merged(|observation| &observation.classes[at].histogram),
     }
 }
 
-fn gate(program: &Program, over: &Over<'_>, at: usize) -> GateOutcome {
+fn gate(program: &Program, estimator: &Estimator<'_>, at: usize) -> GateOutcome {
     let node = &program.gates[at];
     let share = |of: fn(&crate::tally::GateTally) -> u64| {
-        over.share(move |part| {
-            let tally = part.gates[at];
+        estimator.share(move |observation| {
+            let tally = observation.gates[at];
             let refused = tally.refused_full + tally.refused_deadline + tally.refused_unreachable;
             let left = refused + tally.reneged;
             (of(tally) as f64, (tally.started + left) as f64)
@@ -467,43 +472,52 @@ fn gate(program: &Program, over: &Over<'_>, at: usize) -> GateOutcome {
     GateOutcome {
         name: node.name.clone(),
         slots: node.spec.servers.iter().map(|server| server.slots).sum(),
-        started: over.rate(|part| part.gates[at].started as f64),
-        wait: over.ratio(|part| (part.gates[at].wait_sum, part.gates[at].started as f64)),
-        hold: over.ratio(|part| (part.gates[at].hold_sum, part.gates[at].departed as f64)),
-        wait_quantiles: over.quantiles(|part| &part.gates[at].wait),
-        waiting: over.rate(|part| part.gates[at].waiting_area * 1e-9),
-        busy: over.rate(|part| part.gates[at].busy_area * 1e-9),
+        started: estimator.rate(|observation| observation.gates[at].started as f64),
+        wait: estimator.ratio(|observation| {
+            (observation.gates[at].wait_sum, observation.gates[at].started as f64)
+        }),
+        hold: estimator.ratio(|observation| {
+            (observation.gates[at].hold_sum, observation.gates[at].departed as f64)
+        }),
+        wait_quantiles: estimator.quantiles(|observation| &observation.gates[at].wait),
+        waiting: estimator.rate(|observation| observation.gates[at].waiting_area * 1e-9),
+        busy: estimator.rate(|observation| observation.gates[at].busy_area * 1e-9),
         refused_full: share(|tally| tally.refused_full),
         refused_deadline: share(|tally| tally.refused_deadline),
         refused_unreachable: share(|tally| tally.refused_unreachable),
         reneged: share(|tally| tally.reneged),
-        wait_histogram: over.merged(|part| &part.gates[at].wait),
-        moves: over.parts.first().map_or_else(Vec::new, |part| part.gates[at].moves.clone()),
+        wait_histogram: estimator.merged(|observation| &observation.gates[at].wait),
+        moves: estimator
+            .observations
+            .first()
+            .map_or_else(Vec::new, |observation| observation.gates[at].moves.clone()),
     }
 }
 
-fn station(program: &Program, over: &Over<'_>, at: usize) -> StationOutcome {
+fn station(program: &Program, estimator: &Estimator<'_>, at: usize) -> StationOutcome {
     let station = &program.stations[at];
-    let utilisation = station
-        .kind
-        .capacity()
-        .map(|capacity| over.rate(|part| part.desks[at].busy_s / f64::from(capacity)));
+    let utilisation = station.kind.capacity().map(|capacity| {
+        estimator.rate(|observation| observation.stations[at].busy_s / f64::from(capacity))
+    });
     StationOutcome {
         name: station.name.clone(),
         utilisation,
-        jobs: over.rate(|part| part.desks[at].jobs_s),
+        jobs: estimator.rate(|observation| observation.stations[at].jobs_s),
         // Little's law; what has arrived and what has left differ by the few that are there.
-        sojourn: over.ratio(|part| (part.desks[at].jobs_s, part.desks[at].served as f64)),
-        throughput: over.rate(|part| part.desks[at].served as f64),
-        lost: over.rate(|part| part.desks[at].lost as f64),
+        sojourn: estimator.ratio(|observation| {
+            (observation.stations[at].jobs_s, observation.stations[at].served as f64)
+        }),
+        throughput: estimator.rate(|observation| observation.stations[at].served as f64),
+        lost: estimator.rate(|observation| observation.stations[at].lost as f64),
     }
 }
 
-fn cache(program: &Program, over: &Over<'_>, at: usize) -> CacheOutcome {
+fn cache(program: &Program, estimator: &Estimator<'_>, at: usize) -> CacheOutcome {
     CacheOutcome {
         name: program.caches[at].name.clone(),
-        hit_ratio: over
-            .ratio(|part| (part.shelves[at].hits as f64, part.shelves[at].lookups as f64)),
-        lookups: over.rate(|part| part.shelves[at].lookups as f64),
+        hit_ratio: estimator.ratio(|observation| {
+            (observation.caches[at].hits as f64, observation.caches[at].lookups as f64)
+        }),
+        lookups: estimator.rate(|observation| observation.caches[at].lookups as f64),
     }
 }

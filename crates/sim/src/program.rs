@@ -12,10 +12,10 @@ use crate::network::{
 };
 
 mod check;
-mod circuit;
+mod closed;
 mod flow;
 
-use circuit::Standing;
+use closed::LongRun;
 use flow::Flow;
 
 /// One operation of a compiled route.
@@ -80,23 +80,24 @@ pub(crate) struct Program {
     pub(crate) gates: Vec<GateNode>,
     pub(crate) stations: Vec<Station>,
     pub(crate) ops: Vec<Op>,
-    /// Where each class's route begins.
+    /// Beginning of each class's route.
     pub(crate) entries: Vec<u32>,
     /// The customers of all closed classes.
     pub(crate) population: usize,
     pub(crate) caches: Vec<Cache>,
     pub(crate) agenda: Option<Agenda>,
-    /// Whether some clients give up while they wait.
-    pub(crate) restless: bool,
-    /// Whether some station blocks those that find it full.
+    /// True if some clients give up while they wait.
+    pub(crate) impatient: bool,
+    /// True if some station blocks those that find it full.
     pub(crate) blocks: bool,
-    /// Whether some jobs have what few have: a client that gives up, a fork, a server that they keep, a
-    /// trace.
-    pub(crate) has_affairs: bool,
+    /// True if some jobs have what few have: a client that gives up, a fork, a server that they
+    /// keep, a trace.
+    pub(crate) has_rare_states: bool,
     /// The time in which the slowest part forgets how it began \[s\].
     pub(crate) relaxation_s: f64,
-    /// Where the clients of each closed class begin; with an agenda all of them think.
-    pub(crate) begins: Vec<Vec<(u32, u32)>>,
+    /// Places at which the clients of each closed class begin, with their numbers; with an agenda
+    /// all of them think.
+    pub(crate) initial_places: Vec<Vec<(u32, u32)>>,
     /// The open class that stays longest and the mean time that it stays for its services alone \[s\].
     pub(crate) longest_stay: (usize, f64),
     /// The work that arrives at each station a second, where all of it is known.
@@ -121,15 +122,15 @@ impl Program {
             population: check::population(network)?,
             caches: network.caches.clone(),
             agenda: network.agenda.clone(),
-            restless: network
+            impatient: network
                 .classes
                 .iter()
                 .any(|class| class.client.patience.is_some() || class.client.time_out.is_some()),
             blocks: (network.stations.iter())
                 .any(|station| matches!(station.room, Some((_, WhenFull::Block)))),
-            has_affairs: false,
+            has_rare_states: false,
             relaxation_s: 0.0,
-            begins: Vec::new(),
+            initial_places: Vec::new(),
             longest_stay: (0, 0.0),
             offered: None,
         };
@@ -150,7 +151,7 @@ impl Program {
                 Load::Closed { .. } => 1.0,
                 Load::Varying(_) | Load::Trace(_) | Load::Within => 0.0,
             };
-            flow.circuit.next_class();
+            flow.closed.next_class();
             let mut compiler = Compiler {
                 network,
                 class,
@@ -169,14 +170,14 @@ impl Program {
         }
         flow.check(network)?;
         if network.agenda.is_none() {
-            let Standing { begins, relaxation_s } = flow.circuit.standing(network, &flow);
+            let LongRun { initial_places, relaxation_s } = flow.closed.long_run(network, &flow);
             program.relaxation_s = flow.relaxation_s(network).max(relaxation_s);
-            program.begins = begins;
+            program.initial_places = initial_places;
         }
         program.offered = flow.is_whole.then(|| flow.work.clone());
         let forks = program.ops.iter().any(|op| matches!(op, Op::Fork { .. }));
         let traces = program.classes.iter().any(|class| matches!(class.load, Load::Trace(_)));
-        program.has_affairs = program.restless || program.blocks || forks || traces;
+        program.has_rare_states = program.impatient || program.blocks || forks || traces;
         Ok(program)
     }
 }
@@ -187,7 +188,7 @@ struct Compiler<'a> {
     ops: &'a mut Vec<Op>,
     /// The gates around the present step, innermost last.
     around: Vec<usize>,
-    /// Whether a gate was passed that may refuse jobs: how many come past it is not known here.
+    /// True behind a gate that may refuse jobs: the number that comes past it is not known here.
     thinned: bool,
     flow: &'a mut Flow,
     /// The time for which jobs of the class are sure to be served on their way, of all that come in a
@@ -392,7 +393,7 @@ impl Compiler<'_> {
         }
         self.flow.gate_fed[gate] = true;
         match self.thinned {
-            false if self.is_closed() => self.flow.circuit.add_hold(self.network, gate, rate),
+            false if self.is_closed() => self.flow.closed.add_hold(self.network, gate, rate),
             false => self.flow.add_hold(gate, rate),
             true => {}
         }
@@ -420,8 +421,8 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Whether customers of this class are sure to be refused at a gate and to be there again at the
-    /// same moment. (Where that depends on other classes or on chance, the run will tell.)
+    /// True if customers of this class are sure to be refused at a gate and to be there again at
+    /// the same moment. (If that depends on other classes or on chance, the run will tell.)
     fn comes_back_at_once(&self, spec: &GateSpec) -> bool {
         let Load::Closed { population, think } = &self.class.load else { return false };
         let first = self.ops.last().is_none_or(|op| matches!(op, Op::Done));
@@ -454,6 +455,7 @@ impl Compiler<'_> {
             ends.push(self.ops.len());
             self.ops.push(Op::Jump(0));
         }
+        // Chances that are meant to add up to 1 may end a little below: no draw may fall beyond them.
         if (sum - 1.0).abs() < 1e-9
             && let Some(last) = targets.last_mut()
         {
@@ -504,7 +506,7 @@ impl Compiler<'_> {
         match self.thinned {
             false if self.is_closed() => {
                 let at = (station, &*self.around);
-                self.flow.circuit.add(self.network, at, visit, least);
+                self.flow.closed.add(self.network, at, visit, least);
             }
             false => {
                 self.flow.add(station, &self.around, visit, least);
@@ -539,13 +541,13 @@ impl Compiler<'_> {
     }
 }
 
-/// Whether a gate may turn jobs away.
+/// True if a gate may turn jobs away.
 fn refuses(spec: &GateSpec, class: &Class) -> bool {
     let waits = [spec.wait_max, spec.unreachable_max, class.deadline];
     spec.room.is_some() || waits.iter().any(Option::is_some)
 }
 
-/// Whether some gate on this way may turn jobs away.
+/// True if some gate on this way may turn jobs away.
 fn may_refuse(network: &Network, class: &Class, steps: &[Step]) -> bool {
     steps.iter().any(|step| match step {
         Step::Visit { station, .. } => {

@@ -7,22 +7,22 @@ use measure::Recording;
 use rand::RngExt;
 use workload::{Chance, Drawing, stream};
 
-use crate::cache::Shelf;
+use crate::cache::CacheState;
 use crate::calendar::{Calendar, Entry};
 use crate::network::{CUSTOMERS_MAX, GateNode, Load, Sizes};
 use crate::program::Program;
 use crate::run::{Options, SimError};
-use crate::station::{Changes, Desk};
+use crate::station::{Changes, StationState};
 use crate::tally::{ClassTally, GateTally};
 use crate::warmup::Responses;
 
 mod agenda;
 mod clients;
 mod gates;
-mod journey;
+mod route;
 mod stations;
 
-use agenda::Clockwork;
+use agenda::AgendaState;
 pub(crate) use agenda::Snapshot;
 
 /// More steps than this for each customer without time going on are a loop that never ends.
@@ -41,23 +41,24 @@ pub(crate) struct Replication<'a> {
     /// When the counting began.
     since: Time,
     /// Steps since time last went on.
-    standing: usize,
+    steps_now: usize,
     /// Arrivals and completions of service so far.
     pub(crate) events: u64,
     calendar: Calendar,
-    /// Everybody who is on the way or thinks; what is seldom asked is in `affairs`, at the same index.
+    /// Everybody who is on the way or thinks; what is seldom asked is in `rare_states`, at the same
+    /// index.
     customers: Vec<Customer>,
-    affairs: Vec<Affairs>,
+    rare_states: Vec<RareState>,
     /// More customers than this are a queue that grows without end.
     customers_max: usize,
-    /// Whether they became more.
+    /// True if they became more.
     overflows: bool,
     /// Jobs that nobody waits for.
-    loose: usize,
+    detached: usize,
     free: Vec<u32>,
-    desks: Vec<Desk>,
-    gates: Vec<Guard>,
-    pub(crate) shelves: Vec<Shelf>,
+    stations: Vec<StationState>,
+    gates: Vec<GateState>,
+    pub(crate) caches: Vec<CacheState>,
     sources: Vec<Source>,
     /// One stream a class and station, so that a change elsewhere leaves its draws alone.
     demands: Vec<Chance>,
@@ -66,17 +67,17 @@ pub(crate) struct Replication<'a> {
     actions: Vec<Action>,
     /// Stations with a place that has just become free, where stations block.
     vacated: Vec<u32>,
-    /// How many forks there were.
+    /// Number of forks so far.
     forks: u32,
     pub(crate) classes: Vec<ClassTally>,
     completed: u64,
     /// At time zero, by customer, the place where it begins; nobody begins elsewhere than at its source when
     /// it is empty.
-    bound: Vec<u32>,
+    initial_place: Vec<u32>,
     /// While the warm-up is looked for: every response time, in order of completion \[s\].
     pub(crate) responses: Option<Responses>,
     pub(crate) recording: Option<(usize, Recording)>,
-    clockwork: Clockwork,
+    agenda: AgendaState,
 }
 
 #[derive(Debug)]
@@ -92,16 +93,16 @@ struct Customer {
     /// Attempts of this request that have failed.
     failed: u32,
     /// When its present request began.
-    asked: Time,
+    requested: Time,
     /// When it arrived at the gate where it waits.
-    knocked: Time,
+    gate_arrival: Time,
     size: f64,
     need: u64,
     held: Vec<Held>,
     role: Role,
 }
 
-/// Who waits for a job.
+/// The party that waits for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     /// Its client.
@@ -109,34 +110,34 @@ enum Role {
     /// The job that forked it.
     Branch { parent: u32, fork: u32 },
     /// Nobody.
-    Loose,
+    Detached,
 }
 
-/// What few customers have.
+/// State that few customers have.
 #[derive(Clone, Debug)]
-struct Affairs {
+struct RareState {
     /// The gate where it waits, if its client may give up.
     waits: Option<(u32, JobId)>,
     /// When its patience ends; entries of the calendar for other moments are stale.
     patience_ends: Time,
     /// When its client gives up; entries for other moments are stale.
     times_out: Time,
-    /// Whether its client is gone, and gates know it.
+    /// True if its client is gone, and gates know it.
     unwanted: bool,
     /// The station whose server it keeps, though it has been served there.
     keeps: u32,
     /// The fork at which it waits, 0 for none.
     fork: u32,
-    /// How many more must join.
+    /// Number of jobs that must still join.
     need: u32,
-    /// How many are on their way.
+    /// Number of jobs on their way.
     out: u32,
-    /// What the trace says of its demand \[s\].
+    /// Demand by the trace \[s\].
     demand: f64,
 }
 
-impl Affairs {
-    const NONE: Affairs = Affairs {
+impl RareState {
+    const NONE: RareState = RareState {
         waits: None,
         patience_ends: Time::MAX,
         times_out: Time::MAX,
@@ -158,7 +159,7 @@ struct Held {
 
 /// A gate and what the driver must keep beside it.
 #[derive(Debug)]
-struct Guard {
+struct GateState {
     gate: Gate,
     controller: Option<Box<Controller>>,
     visits: u64,
@@ -168,16 +169,19 @@ struct Guard {
     tally: GateTally,
 }
 
-/// Where the jobs of a class come from.
+/// Origin of the jobs of a class.
 #[derive(Debug)]
 struct Source {
-    when: Chance,
-    what: Chance,
-    way: Chance,
-    /// Patience, time-outs and pauses.
-    mood: Chance,
+    /// Stream of arrivals and think times.
+    arrivals: Chance,
+    /// Stream of documents and sizes.
+    sizes: Chance,
+    /// Stream of choices on the way.
+    routing: Chance,
+    /// Stream of patience, time-outs and pauses.
+    client: Chance,
     drawing: Option<Drawing>,
-    /// How many jobs of its trace have arrived, or when its last one did \[s\].
+    /// Jobs of its trace that have arrived, and the time of the last arrival \[s\].
     traced: u64,
     last_s: f64,
 }
@@ -190,10 +194,10 @@ impl<'a> Replication<'a> {
         // Streams: a block of 2^32 for each replication, so that no two draw the same numbers.
         let chance = |block: u64, n: usize| stream(seed, (index << 32) + (block << 28) + n as u64);
         let sources = program.classes.iter().enumerate().map(|(at, class)| Source {
-            when: chance(0, at),
-            what: chance(1, at),
-            way: chance(2, at),
-            mood: chance(5, at),
+            arrivals: chance(0, at),
+            sizes: chance(1, at),
+            routing: chance(2, at),
+            client: chance(5, at),
             traced: 0,
             last_s: 0.0,
             drawing: match &class.sizes {
@@ -217,24 +221,24 @@ impl<'a> Replication<'a> {
             program,
             now: Time::ZERO,
             since: Time::ZERO,
-            standing: 0,
+            steps_now: 0,
             events: 0,
             calendar: Calendar::default(),
             customers: Vec::new(),
-            affairs: Vec::new(),
+            rare_states: Vec::new(),
             overflows: false,
-            loose: 0,
+            detached: 0,
             vacated: Vec::new(),
             forks: 0,
-            clockwork: Clockwork::new(program),
-            shelves: (program.caches.iter().enumerate())
-                .map(|(at, cache)| Shelf::new(cache, chance(6, at)))
+            agenda: AgendaState::new(program),
+            caches: (program.caches.iter().enumerate())
+                .map(|(at, cache)| CacheState::new(cache, chance(6, at)))
                 .collect(),
             customers_max: (program.population + options.jobs_max as usize).min(CUSTOMERS_MAX),
             free: Vec::new(),
-            desks: desks(program),
+            stations: stations(program),
             gates: (specs.iter().zip(&program.gates))
-                .map(|(spec, node)| Guard::new(spec, node))
+                .map(|(spec, node)| GateState::new(spec, node))
                 .collect(),
             sources: sources.collect(),
             demands: (0..program.stations.len() * program.classes.len())
@@ -244,7 +248,7 @@ impl<'a> Replication<'a> {
             actions: Vec::new(),
             classes: program.classes.iter().map(ClassTally::new).collect(),
             completed: 0,
-            bound: Vec::new(),
+            initial_place: Vec::new(),
             responses: None,
             recording: (options.record.filter(|_| index == 0))
                 .map(|(at, bound)| (at, Recording::new(specs[at].clone(), bound))),
@@ -270,26 +274,26 @@ impl<'a> Replication<'a> {
 
     /// Clients begin about where they are in the long run, where that is known; the others think.
     fn open_closed(&mut self, class: usize, population: u32) {
-        let begins = self.program.begins.get(class).map_or(&[][..], |begins| begins);
+        let initial = self.program.initial_places.get(class).map_or(&[][..], |initial| initial);
         let places =
-            begins.iter().flat_map(|&(place, jobs)| std::iter::repeat_n(place, jobs as usize));
+            initial.iter().flat_map(|&(place, jobs)| std::iter::repeat_n(place, jobs as usize));
         let places = places.map(Some).chain(std::iter::repeat(None));
         for place in places.take(population as usize) {
-            let customer = self.admit(class as u32, Role::Request);
-            self.bound.push(place.unwrap_or(NOWHERE));
+            let customer = self.create(class as u32, Role::Request);
+            self.initial_place.push(place.unwrap_or(NOWHERE));
             match place {
-                Some(_) => self.ask(customer),
+                Some(_) => self.begin_request(customer),
                 None => self.think(customer),
             }
         }
     }
 
-    /// Whether a customer passes a place at time zero on the way to where it begins.
+    /// True if a customer passes a place at time zero on the way to where it begins.
     #[cold]
     fn passes(&mut self, customer: u32, place: u32) -> bool {
-        match self.bound.get_mut(customer as usize) {
-            Some(bound) if *bound == place => *bound = NOWHERE,
-            Some(bound) => return *bound != NOWHERE,
+        match self.initial_place.get_mut(customer as usize) {
+            Some(initial) if *initial == place => *initial = NOWHERE,
+            Some(initial) => return *initial != NOWHERE,
             None => {}
         }
         false
@@ -314,13 +318,14 @@ impl<'a> Replication<'a> {
     /// Does the next thing; false if there is none.
     #[inline(always)]
     fn step(&mut self) -> Result<bool, SimError> {
-        self.standing += 1;
-        if self.standing > STANDSTILL_MAX * (STANDSTILL_MAX + self.customers.len()) {
+        self.steps_now += 1;
+        if self.steps_now > STANDSTILL_MAX * (STANDSTILL_MAX + self.customers.len()) {
             return Err(SimError::Standstill { at: self.now });
         }
         if self.overflows {
             return Err(SimError::Unbounded { at: self.now, place: self.fullest() });
         }
+        // Before the calendar: who can go on does so at this moment, and the next entry may be later.
         if let Some(customer) = self.ready.pop_front() {
             self.advance(customer);
             return Ok(true);
@@ -330,9 +335,11 @@ impl<'a> Replication<'a> {
             return Err(SimError::ClockEnds);
         }
         if at > self.now {
-            self.standing = 0;
+            self.steps_now = 0;
             self.now = at;
-            self.bound.clear();
+            self.initial_place.clear();
+        } else {
+            assert!(at == self.now, "time runs backwards: {at} after {}", self.now);
         }
         match entry {
             Entry::Customer(customer) => self.customer_due(customer),
@@ -341,7 +348,7 @@ impl<'a> Replication<'a> {
             Entry::Gate(gate) => self.gate_due(gate),
             Entry::Patience(customer) => self.patience_ends(customer),
             Entry::TimeOut(customer) => self.time_out(customer),
-            Entry::Tick => self.tick()?,
+            Entry::IntervalEnd => self.end_interval()?,
             Entry::Change(change) => self.change(change as usize),
         }
         Ok(true)
@@ -351,39 +358,49 @@ impl<'a> Replication<'a> {
     pub(crate) fn reset(&mut self) {
         let now = self.now;
         self.since = now;
-        self.desks.iter_mut().for_each(|desk| desk.reset(now));
-        self.gates.iter_mut().for_each(|guard| guard.tally.reset(now));
+        self.stations.iter_mut().for_each(|state| state.reset(now));
+        self.gates.iter_mut().for_each(|state| state.tally.reset(now));
         self.classes.iter_mut().for_each(ClassTally::reset);
-        self.shelves.iter_mut().for_each(Shelf::reset);
+        self.caches.iter_mut().for_each(CacheState::reset);
     }
 
-    /// What becomes more from here on counts as growth: what is still on its way is so before.
+    /// Begins to count growth from here on: what is still on its way was there before.
     pub(crate) fn mark(&mut self) {
-        self.desks.iter_mut().for_each(Desk::mark);
-        self.gates.iter_mut().for_each(|guard| guard.tally.mark());
+        self.stations.iter_mut().for_each(StationState::mark);
+        self.gates.iter_mut().for_each(|state| state.tally.mark());
         self.classes.iter_mut().for_each(ClassTally::mark);
     }
 
     /// The time counted \[s\], with all integrals brought up to now.
-    pub(crate) fn settle(&mut self) -> f64 {
+    pub(crate) fn accumulate(&mut self) -> f64 {
         let now = self.now;
-        self.desks.iter_mut().for_each(|desk| desk.touch(now));
-        self.gates.iter_mut().for_each(|guard| guard.tally.touch(now));
+        self.stations.iter_mut().for_each(|state| state.accumulate(now));
+        self.gates.iter_mut().for_each(|state| state.tally.accumulate(now));
+        self.assert_conserved();
         now.since(self.since).as_secs_f64()
     }
 
-    pub(crate) fn desks(&self) -> &[Desk] {
-        &self.desks
+    /// Nobody is at two places, and nobody at a place is gone: at all stations and before all gates
+    /// there are no more jobs than in the network.
+    fn assert_conserved(&self) {
+        let served: u64 = self.stations.iter().map(|state| u64::from(state.jobs)).sum();
+        let waiting: u64 = self.gates.iter().map(|state| u64::from(state.tally.waiting)).sum();
+        let inside = self.in_flight() as u64;
+        assert!(served + waiting <= inside, "{served} served and {waiting} waiting of {inside}");
+    }
+
+    pub(crate) fn stations(&self) -> &[StationState] {
+        &self.stations
     }
 
     pub(crate) fn gate_tallies(&self) -> impl Iterator<Item = &GateTally> {
-        self.gates.iter().map(|guard| &guard.tally)
+        self.gates.iter().map(|state| &state.tally)
     }
 
-    /// Whether jobs that nobody waits for pile up: more than a few, and more than a small share of the
-    /// requests `counted`. No response time would tell.
+    /// True if jobs that nobody waits for pile up: more than a few, and more than a small share of
+    /// the requests `counted`. No response time would tell.
     pub(crate) fn piles_up(&self, counted: u64) -> bool {
-        self.loose > 100 && self.loose as u64 > counted / 50
+        self.detached > 100 && self.detached as u64 > counted / 50
     }
 
     /// Customers in the network, those who think included.
@@ -396,19 +413,19 @@ impl<'a> Replication<'a> {
         self.now.since(Time::ZERO).as_secs_f64()
     }
 
-    /// Where most jobs are, for the message of an error.
+    /// The place where most jobs are, for the message of an error.
     fn fullest(&self) -> String {
         let gates = self.gates.iter().zip(&self.program.gates);
-        let gates = gates.map(|(guard, node)| (guard.tally.waiting, "gate", &node.name));
-        let desks = self.desks.iter().zip(&self.program.stations);
-        let desks = desks.map(|(desk, station)| (desk.jobs, "station", &station.name));
-        let fullest = gates.chain(desks).max_by_key(|(jobs, ..)| *jobs);
+        let gates = gates.map(|(state, node)| (state.tally.waiting, "gate", &node.name));
+        let stations = self.stations.iter().zip(&self.program.stations);
+        let stations = stations.map(|(state, station)| (state.jobs, "station", &station.name));
+        let fullest = gates.chain(stations).max_by_key(|(jobs, ..)| *jobs);
         fullest.map_or_else(String::new, |(_, kind, name)| format!("{kind} `{name}`"))
     }
 
     /// A place in the table for a job of this class.
     #[inline]
-    fn admit(&mut self, class: u32, role: Role) -> u32 {
+    fn create(&mut self, class: u32, role: Role) -> u32 {
         let customer = Customer {
             class,
             origin: class,
@@ -416,8 +433,8 @@ impl<'a> Replication<'a> {
             group: 0,
             station: NOWHERE,
             failed: 0,
-            asked: self.now,
-            knocked: self.now,
+            requested: self.now,
+            gate_arrival: self.now,
             size: 0.0,
             need: 0,
             held: Vec::new(),
@@ -431,9 +448,10 @@ impl<'a> Replication<'a> {
                 at
             }
             None => {
+                // Only noted: the next step ends the run, from where an error can be returned.
                 self.overflows |= self.customers.len() >= self.customers_max;
                 self.customers.push(customer);
-                self.affairs.push(Affairs::NONE);
+                self.rare_states.push(RareState::NONE);
                 self.customers.len() as u32 - 1
             }
         }
@@ -441,21 +459,22 @@ impl<'a> Replication<'a> {
 
     /// Gives a job's place in the table back.
     #[inline]
-    fn dismiss(&mut self, customer: u32) {
-        if self.program.has_affairs {
-            self.affairs[customer as usize] = Affairs::NONE;
+    fn dispose(&mut self, customer: u32) {
+        if self.program.has_rare_states {
+            self.rare_states[customer as usize] = RareState::NONE;
         }
-        self.loose -= usize::from(self.customers[customer as usize].role == Role::Loose);
+        debug_assert!(self.customers[customer as usize].held.is_empty(), "it leaves with a slot");
+        self.detached -= usize::from(self.customers[customer as usize].role == Role::Detached);
         self.free.push(customer);
     }
 }
 
-impl Guard {
-    fn new(spec: &GateSpec, node: &GateNode) -> Guard {
+impl GateState {
+    fn new(spec: &GateSpec, node: &GateNode) -> GateState {
         let gate = Gate::new(spec).expect("the program was checked");
         let (speeds, tally) = (node.speeds.clone(), GateTally::new());
         let controller = controller(node).map(Box::new);
-        Guard { gate, controller, visits: 0, armed: None, speeds, tally }
+        GateState { gate, controller, visits: 0, armed: None, speeds, tally }
     }
 }
 
@@ -463,12 +482,12 @@ fn controller(node: &GateNode) -> Option<Controller> {
     node.control.as_ref().map(|spec| Controller::new(spec).expect("the program was checked"))
 }
 
-fn desks(program: &Program) -> Vec<Desk> {
-    let desk = |(at, station)| {
+fn stations(program: &Program) -> Vec<StationState> {
+    let state = |(at, station)| {
         let changes = program.agenda.as_ref().is_some_and(|agenda| agenda.changes_speed(at));
-        Desk::new(station, if changes { Changes::Speed } else { Changes::Nothing })
+        StationState::new(station, if changes { Changes::Speed } else { Changes::Nothing })
     };
-    program.stations.iter().enumerate().map(desk).collect()
+    program.stations.iter().enumerate().map(state).collect()
 }
 
 /// To the nearest nanosecond; beyond the end of the clock is its end.

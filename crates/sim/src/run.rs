@@ -6,15 +6,15 @@ use gate::Time;
 use measure::{Estimate, Parts};
 
 use crate::balance;
-use crate::looks::Looks;
 use crate::network::{CUSTOMERS_MAX, Network, NetworkError, NetworkFault};
-use crate::outcome::{Found, Outcome, Stop, gather, intervals};
-use crate::part::{Batch, Part};
+use crate::observation::{Batch, Observation};
+use crate::outcome::{Estimates, Outcome, Stop, gather, intervals};
 use crate::program::{Op, Program};
 use crate::replication::Replication;
+use crate::sequential::InterimAnalyses;
 use crate::warmup::{self, Warmup};
 
-/// What the intervals rest on.
+/// Basis of the intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// So many independent replications, 2 to 10 000, each with a warm-up of its own: nothing is
@@ -27,7 +27,7 @@ pub enum Plan {
 }
 
 impl Plan {
-    /// How many runs that is.
+    /// Number of runs.
     pub fn runs(self) -> u32 {
         match self {
             Plan::Replications(n) => n,
@@ -35,7 +35,7 @@ impl Plan {
         }
     }
 
-    /// What one run does where each replication does `each`: as much as 10 of them.
+    /// Share of one run where each replication does `each`: as much as 10 of them.
     pub(crate) fn share(self, each: u64) -> u64 {
         match self {
             Plan::Replications(_) => each,
@@ -44,12 +44,12 @@ impl Plan {
     }
 }
 
-/// How a simulation is run.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The seed of all chance; the same seed gives the same outcome on any number of threads.
     pub seed: u64,
-    /// What the intervals rest on: replications or one long run.
+    /// Basis of the intervals: replications or one long run.
     pub plan: Plan,
     /// Stop when the half-width of every class's mean response time is below this share of it.
     pub precision: f64,
@@ -60,7 +60,7 @@ pub struct Options {
     /// More jobs of open classes than this at once in the network count as a queue that grows
     /// without end; at most 2^24.
     pub jobs_max: u32,
-    /// How many threads may run replications; `None` for one a processor.
+    /// Number of threads that may run replications; `None` for one a processor.
     pub threads: Option<usize>,
     /// Keep so many steps of this gate in the first replication: (gate, steps).
     pub record: Option<(usize, usize)>,
@@ -94,7 +94,7 @@ pub enum SimError {
     Unbounded {
         /// When it was noticed, in virtual time.
         at: Time,
-        /// Where most of them are.
+        /// The place of most of them.
         place: String,
     },
     /// Events follow one another without time going on.
@@ -108,14 +108,14 @@ pub enum SimError {
     Deadlock {
         /// When, in virtual time.
         at: Time,
-        /// Where most of them are.
+        /// The place of most of them.
         place: String,
     },
 }
 
 impl SimError {
-    /// Where open jobs pile up without end, if that is why: with less load, more capacity or a bounded
-    /// queue there would be an answer.
+    /// The place at which open jobs pile up without end, if that is why: with less load, more
+    /// capacity or a bounded queue there would be an answer.
     pub fn overloaded(&self) -> Option<&str> {
         match self {
             SimError::Unbounded { place, .. } => Some(place),
@@ -163,7 +163,7 @@ impl From<NetworkError> for SimError {
     }
 }
 
-/// Requests of a replication after which the precision is looked at first.
+/// Requests of a replication up to the first interim analysis.
 const FIRST_ROUND: u64 = 2_000;
 /// Batches of one run at the least; merged in pairs when they are twice as many. Law's 20 to 40 and
 /// room for growth where neighbours are correlated.
@@ -191,33 +191,36 @@ const RELAXATIONS: (f64, f64) = (100.0, 200.0);
 pub fn run(network: &Network, options: &Options) -> Result<Outcome, SimError> {
     check(network, options)?;
     let program = Program::compile(network)?;
-    let mut course = Course::warm(&program, options)?;
-    course.count_from_here();
+    let mut experiment = Experiment::warm(&program, options)?;
+    experiment.count_from_here();
     loop {
-        course.next_round()?;
-        let found = course.found();
-        if let Some(stop) = course.ends(&found) {
-            return Ok(course.outcome(found, stop));
+        experiment.next_round()?;
+        let estimates = experiment.estimates();
+        if let Some(stop) = experiment.ends(&estimates) {
+            return Ok(experiment.outcome(estimates, stop));
         }
     }
 }
 
 /// The replications of one network on their way.
-pub(crate) struct Course<'p> {
+pub(crate) struct Experiment<'p> {
     program: &'p Program,
     options: &'p Options,
     pub(crate) replications: Vec<Replication<'p>>,
     pub(crate) warmup: Warmup,
     /// Requests of each run counted so far.
     done: u64,
-    /// What one run counted, in order; none of replications, which count on.
+    /// Counts of one run, in order; none of replications, which count on.
     batches: Vec<Batch>,
-    looks: Looks,
+    analyses: InterimAnalyses,
 }
 
-impl<'p> Course<'p> {
+impl<'p> Experiment<'p> {
     /// At the end of the warm-up.
-    pub(crate) fn warm(program: &'p Program, options: &'p Options) -> Result<Course<'p>, SimError> {
+    pub(crate) fn warm(
+        program: &'p Program,
+        options: &'p Options,
+    ) -> Result<Experiment<'p>, SimError> {
         let mut replications: Vec<Replication<'p>> = (0..u64::from(options.plan.runs()))
             .map(|index| Replication::new(program, options, index))
             .collect();
@@ -227,8 +230,8 @@ impl<'p> Course<'p> {
             None => warmup::run(&mut replications, options, program)?,
         };
         let batches = Vec::new();
-        let looks = Looks::default();
-        Ok(Course { program, options, replications, warmup, done: 0, batches, looks })
+        let analyses = InterimAnalyses::default();
+        Ok(Experiment { program, options, replications, warmup, done: 0, batches, analyses })
     }
 
     /// Makes the warm-up longer: networks that are compared leave out the same requests.
@@ -272,6 +275,8 @@ impl<'p> Course<'p> {
             }
             done => done.min(self.each_max() - done),
         };
+        // Growth is looked for in the later half of what is counted. A last round that the budget cuts
+        // shorter than that keeps the mark of the round before.
         if 2 * round >= self.done {
             self.replications.iter_mut().for_each(Replication::mark);
         }
@@ -293,39 +298,42 @@ impl<'p> Course<'p> {
         };
         let run = &mut self.replications[0];
         for at in 0..batches {
+            // The differences add up to `requests`, whatever the division leaves over.
             run.run(requests * (at + 1) / batches - requests * at / batches)?;
             self.batches.push(Batch::take(run));
         }
         if self.batches.len() as u64 >= 2 * BATCHES {
             self.batches = Batch::merge_pairs(std::mem::take(&mut self.batches));
         }
+        let batches = self.batches.len() as u64;
+        assert!((BATCHES..2 * BATCHES).contains(&batches), "{batches} batches after a round");
         Ok(())
     }
 
-    /// Whether the budget is used up.
+    /// True if the budget is used up.
     pub(crate) fn is_spent(&self) -> bool {
         self.done >= self.each_max()
     }
 
-    /// How the run ends with what was found; none if it goes on.
-    pub(crate) fn ends(&self, found: &Found) -> Option<Stop> {
+    /// The end of the run with what was found; none if it goes on.
+    pub(crate) fn ends(&self, estimates: &Estimates) -> Option<Stop> {
         match () {
             () if self.program.agenda.is_some() => Some(Stop::Agenda),
-            () if self.is_precise(found) => Some(Stop::Precise),
+            () if self.is_precise(estimates) => Some(Stop::Precise),
             () if self.is_spent() => Some(Stop::Budget),
             () => None,
         }
     }
 
-    /// Whether the intervals are narrow enough, and nothing piles up.
-    pub(crate) fn is_precise(&self, found: &Found) -> bool {
+    /// True if the intervals are narrow enough, and nothing piles up.
+    pub(crate) fn is_precise(&self, estimates: &Estimates) -> bool {
         let settled = !self.replications.iter().any(|run| run.piles_up(self.done));
-        let settled = settled && found.unsettled.is_none();
-        let is_long = found.counted_s >= self.counted_least_s();
+        let settled = settled && estimates.unsettled.is_none();
+        let is_long = estimates.counted_s >= self.counted_least_s();
         settled
             && is_long
-            && !found.correlated
-            && precise(self.program, found, self.options.precision)
+            && !estimates.correlated
+            && precise(self.program, estimates, self.options.precision)
     }
 
     /// The virtual time that must be counted in all at the least \[s\].
@@ -337,49 +345,58 @@ impl<'p> Course<'p> {
         relaxations * self.program.relaxation_s
     }
 
-    pub(crate) fn found(&mut self) -> Found {
-        let (mut found, unsettled) = self.seen();
+    pub(crate) fn estimates(&mut self) -> Estimates {
+        let (mut estimates, unsettled) = self.estimates_now();
         if self.program.agenda.is_none() {
-            self.looks.widen(self.done, &mut found);
+            self.analyses.widen(self.done, &mut estimates);
         }
         match unsettled {
-            Some(why) => found.unknown(why),
-            None => found,
+            Some(why) => estimates.unknown(why),
+            None => estimates,
         }
     }
 
-    /// What is seen at this look, and why there is no steady state.
-    fn seen(&mut self) -> (Found, Option<String>) {
+    /// Estimates of this interim analysis, and the reason if there is no steady state.
+    fn estimates_now(&mut self) -> (Estimates, Option<String>) {
         match self.options.plan {
             Plan::Replications(_) => {
                 let spans: Vec<f64> =
-                    self.replications.iter_mut().map(Replication::settle).collect();
-                let parts = self.replications.iter().zip(spans);
-                let parts: Vec<Part<'_>> = parts.map(|(run, span)| Part::of(run, span)).collect();
-                self.gathered(&parts, Parts::Independent)
+                    self.replications.iter_mut().map(Replication::accumulate).collect();
+                let observations = self.replications.iter().zip(spans);
+                let observations: Vec<Observation<'_>> =
+                    observations.map(|(run, span)| Observation::of(run, span)).collect();
+                self.gathered(&observations, Parts::Independent)
             }
             Plan::OneRun => {
-                let parts: Vec<Part<'_>> = self.batches.iter().map(Batch::part).collect();
-                self.gathered(&parts, Parts::Neighbours)
+                let observations: Vec<Observation<'_>> =
+                    self.batches.iter().map(Batch::observation).collect();
+                self.gathered(&observations, Parts::Neighbours)
             }
         }
     }
 
-    fn gathered(&self, parts: &[Part<'_>], relation: Parts) -> (Found, Option<String>) {
-        let found = gather(self.program, parts, relation, self.options.confidence);
+    fn gathered(
+        &self,
+        observations: &[Observation<'_>],
+        relation: Parts,
+    ) -> (Estimates, Option<String>) {
+        let estimates = gather(self.program, observations, relation, self.options.confidence);
         // By an agenda no steady state is claimed.
         let unsettled = match self.program.agenda {
             Some(_) => None,
-            None => {
-                self.warmup.short.clone().or_else(|| balance::broken(self.program, parts, relation))
-            }
+            None => self
+                .warmup
+                .short
+                .clone()
+                .or_else(|| balance::imbalance(self.program, observations, relation)),
         };
-        (found, unsettled)
+        (estimates, unsettled)
     }
 
-    /// What was found so far, as a whole. The recording is there at the end only.
-    pub(crate) fn outcome(&mut self, found: Found, stop: Stop) -> Outcome {
-        let Found { classes, gates, stations, caches, counted_s, correlated, unsettled } = found;
+    /// The whole outcome of what was found so far. The recording is there at the end only.
+    pub(crate) fn outcome(&mut self, estimates: Estimates, stop: Stop) -> Outcome {
+        let Estimates { classes, gates, stations, caches, counted_s, correlated, unsettled } =
+            estimates;
         let intervals = match &self.program.agenda {
             Some(agenda) => {
                 intervals(self.program, agenda, &self.replications, self.options.confidence)
@@ -413,7 +430,7 @@ fn each_max(options: &Options) -> u64 {
     (options.completions_max / u64::from(plan.runs())).max(plan.share(FIRST_ROUND))
 }
 
-/// How often the precision is looked at before the budget is used up.
+/// Number of interim analyses before the budget is used up, at the most.
 pub(crate) fn rounds_max(options: &Options) -> u32 {
     let rounds = each_max(options).div_ceil(options.plan.share(FIRST_ROUND));
     u64::BITS - (rounds - 1).leading_zeros() + 1
@@ -440,13 +457,13 @@ pub(crate) fn check(network: &Network, options: &Options) -> Result<(), SimError
     must(gate, "record", "the gate to be recorded does not exist")
 }
 
-fn precise(program: &Program, found: &Found, precision: f64) -> bool {
+fn precise(program: &Program, estimates: &Estimates, precision: f64) -> bool {
     let target = precision / (1.0 + precision);
     let narrow = |response: &Estimate| response.half_width <= target * response.mean.abs();
     // Where jobs change their class, it may be that none ends as the class that it began as.
     let changes = program.ops.iter().any(|op| matches!(op, Op::Become { .. }));
-    found.classes.iter().all(|class| class.response.as_ref().map_or(changes, narrow))
-        && found.classes.iter().any(|class| class.response.is_some())
+    estimates.classes.iter().all(|class| class.response.as_ref().map_or(changes, narrow))
+        && estimates.classes.iter().any(|class| class.response.is_some())
 }
 
 /// Does the same with every replication, on as many threads as there may be. The order in which they
@@ -459,7 +476,7 @@ pub(crate) fn each<'p>(
     for_each(replications, threads(options), what)
 }
 
-/// How many threads may be used.
+/// Number of threads that may be used.
 pub(crate) fn threads(options: &Options) -> usize {
     let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     options.threads.unwrap_or_else(processors)

@@ -5,22 +5,22 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use gate::{Slot, Time};
 
-use crate::crew::Crew;
 use crate::network::{Order, Speed, Station, StationKind, WhenFull};
+use crate::servers::Servers;
 
 /// A station during a run.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct StationState {
     pub(crate) jobs: u32,
     pub(crate) served: u64,
     /// Integrals over time since the last reset \[job ns\] and \[processor ns\].
     pub(crate) jobs_area: f64,
     pub(crate) busy_area: f64,
-    touched: Time,
-    /// How many can be busy at once.
+    accumulated: Time,
+    /// Number of servers that can be busy at once.
     capacity: u32,
     pub(crate) service: Service,
-    /// How many jobs there is room for.
+    /// Number of jobs that there is room for.
     pub(crate) room: u32,
     pub(crate) full: WhenFull,
     /// Jobs lost since the last reset.
@@ -34,29 +34,31 @@ pub(crate) struct Desk {
 
 #[derive(Debug)]
 pub(crate) enum Service {
-    /// Who waits, with the service needed \[ns\].
+    /// First in first out: the jobs that wait, with the service needed \[ns\].
     Queue {
         servers: u32,
-        line: VecDeque<(u32, u64)>,
+        waiting: VecDeque<(u32, u64)>,
     },
     Delay,
     Sharing(Sharing),
     FairShare(FairShare),
-    Crew(Crew),
+    Servers(Servers),
 }
 
-impl Desk {
+impl StationState {
     /// A station; `changes` tells whether its speed will change on the way.
-    pub(crate) fn new(station: &Station, changes: Changes) -> Desk {
+    pub(crate) fn new(station: &Station, changes: Changes) -> StationState {
         let kind = station.kind;
         let capacity = kind.capacity().unwrap_or(u32::MAX);
         let service = match kind {
             StationKind::Queue { servers } => match &station.speed {
-                Speed::Servers(speeds) => Service::Crew(Crew::new(station.order, speeds.clone())),
-                _ if station.order != Order::Fifo || changes == Changes::Speed => {
-                    Service::Crew(Crew::new(station.order, vec![1.0; servers as usize]))
+                Speed::Servers(speeds) => {
+                    Service::Servers(Servers::new(station.order, speeds.clone()))
                 }
-                _ => Service::Queue { servers, line: VecDeque::new() },
+                _ if station.order != Order::Fifo || changes == Changes::Speed => {
+                    Service::Servers(Servers::new(station.order, vec![1.0; servers as usize]))
+                }
+                _ => Service::Queue { servers, waiting: VecDeque::new() },
             },
             StationKind::Delay => Service::Delay,
             StationKind::Sharing { processors } => {
@@ -71,12 +73,12 @@ impl Desk {
                 Service::FairShare(FairShare::new(quantum, (tick_s * 1e9) as u64))
             }
         };
-        Desk {
+        StationState {
             jobs: 0,
             served: 0,
             jobs_area: 0.0,
             busy_area: 0.0,
-            touched: Time::ZERO,
+            accumulated: Time::ZERO,
             capacity,
             service,
             room: station.room.map_or(u32::MAX, |(room, _)| room),
@@ -90,11 +92,11 @@ impl Desk {
 
     /// Changes a server's speed; returns when to look again, if that changed.
     pub(crate) fn set_speed(&mut self, now: Time, server: usize, speed: f64) -> Option<Time> {
-        self.touch(now);
+        self.accumulate(now);
         match &mut self.service {
-            Service::Crew(crew) => {
-                let next = crew.set_speed(now, server, speed);
-                self.capacity = crew.up();
+            Service::Servers(servers) => {
+                let next = servers.set_speed(now, server, speed);
+                self.capacity = servers.up();
                 next
             }
             Service::Sharing(sharing) => sharing.set_speed(now, speed),
@@ -106,15 +108,15 @@ impl Desk {
 
     /// Brings the integrals up to `now`; before every change of `jobs`.
     #[inline]
-    pub(crate) fn touch(&mut self, now: Time) {
-        let span = span_ns(self.touched, now);
-        self.touched = now;
+    pub(crate) fn accumulate(&mut self, now: Time) {
+        let span = span_ns(self.accumulated, now);
+        self.accumulated = now;
         self.jobs_area += f64::from(self.jobs) * span;
         self.busy_area += f64::from(self.jobs.min(self.capacity)) * span;
     }
 
     pub(crate) fn reset(&mut self, now: Time) {
-        self.touch(now);
+        self.accumulate(now);
         self.jobs_area = 0.0;
         self.busy_area = 0.0;
         self.served = 0;
@@ -130,10 +132,11 @@ impl Desk {
 /// The time from one moment to a later one \[ns\]; it fits an i64, because the clock ends before.
 #[inline]
 pub(crate) fn span_ns(from: Time, to: Time) -> f64 {
+    debug_assert!(to >= from, "time runs backwards: {to} after {from}");
     (to.as_nanos() - from.as_nanos()) as i64 as f64
 }
 
-/// Whether a station's speed changes on the way.
+/// Changes of a station's speed on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Changes {
     Nothing,
@@ -147,7 +150,7 @@ pub(crate) struct Sharing {
     processors: f64,
     /// All jobs' speed together at 1, 2, ... jobs; empty where the processors tell it.
     curve: Vec<f64>,
-    /// What a change has made of its speed.
+    /// Speed by the changes so far.
     speed: f64,
     /// Service that each job at the station has received since the station was last empty \[ns\].
     attained: f64,
@@ -217,6 +220,7 @@ impl Sharing {
     #[inline]
     pub(crate) fn enter(&mut self, now: Time, customer: u32, need: u64) -> Option<Time> {
         self.advance(now);
+        // Anew each time: a sum that grew over the whole run would lose the digits of short services.
         if self.jobs.is_empty() {
             self.attained = 0.0;
         }
@@ -247,7 +251,7 @@ impl Sharing {
     }
 }
 
-/// Who a share of the processor belongs to: a gate and its slot.
+/// Owner of a share of the processor: a gate and its slot.
 pub(crate) type Worker = (u32, Slot);
 
 /// One processor, shared fairly between workers by a quantum: the worker with the least processor
@@ -330,6 +334,7 @@ impl FairShare {
         self.raise_floor(now);
         let mut runner = self.running.take()?;
         let span = now.as_nanos() - self.since.as_nanos();
+        debug_assert!(span <= runner.left, "a slice of {span} ns for {} ns", runner.left);
         runner.ran += span;
         runner.left -= span;
         if runner.left > 0 {
@@ -361,7 +366,7 @@ impl FairShare {
         self.floor = self.floor.max(least.unwrap_or(0));
     }
 
-    /// How long a turn that begins now lasts while others want the processor: its quantum, and on to the
+    /// Length of a turn that begins now while others want the processor: its quantum, and on to the
     /// next tick.
     fn turn(&self, now: Time) -> u64 {
         let end = now.as_nanos().saturating_add(self.quantum);

@@ -1,4 +1,4 @@
-//! What is counted while a replication runs, for each class and each gate.
+//! Counts of a running replication, for each class and each gate.
 
 use gate::{Move, Time};
 use measure::Histogram;
@@ -6,7 +6,7 @@ use measure::Histogram;
 use crate::network::{Class, Load, Sizes};
 use crate::station::span_ns;
 
-/// What became of the jobs of one class.
+/// Counts of the jobs of one class.
 #[derive(Clone, Debug)]
 pub(crate) struct ClassTally {
     /// Attempts, the first and those after a failure.
@@ -147,7 +147,7 @@ pub(crate) fn size_bin(size: f64) -> u32 {
     (size.max(1.0).log2() as u32).min(SIZE_BINS as u32 - 1)
 }
 
-/// What happened at one gate.
+/// Counts of one gate.
 #[derive(Clone, Debug)]
 pub(crate) struct GateTally {
     pub(crate) waiting: u32,
@@ -157,7 +157,7 @@ pub(crate) struct GateTally {
     pub(crate) busy: u32,
     pub(crate) waiting_area: f64,
     pub(crate) busy_area: f64,
-    touched: Time,
+    accumulated: Time,
     pub(crate) started: u64,
     pub(crate) refused_full: u64,
     pub(crate) refused_deadline: u64,
@@ -167,7 +167,7 @@ pub(crate) struct GateTally {
     pub(crate) hold_sum: f64,
     pub(crate) departed: u64,
     pub(crate) wait: Histogram,
-    /// What its controller has done.
+    /// Moves of its controller.
     pub(crate) moves: Vec<(Time, Move)>,
 }
 
@@ -180,7 +180,7 @@ impl GateTally {
             busy: 0,
             waiting_area: 0.0,
             busy_area: 0.0,
-            touched: Time::ZERO,
+            accumulated: Time::ZERO,
             started: 0,
             refused_full: 0,
             refused_deadline: 0,
@@ -196,9 +196,9 @@ impl GateTally {
 
     /// Brings the integrals up to `now`; before every change of `waiting` or `busy`.
     #[inline]
-    pub(crate) fn touch(&mut self, now: Time) {
-        let span = span_ns(self.touched, now);
-        self.touched = now;
+    pub(crate) fn accumulate(&mut self, now: Time) {
+        let span = span_ns(self.accumulated, now);
+        self.accumulated = now;
         self.waiting_area += f64::from(self.waiting) * span;
         self.busy_area += f64::from(self.busy) * span;
     }
@@ -237,13 +237,14 @@ impl GateTally {
     }
 
     pub(crate) fn reset(&mut self, now: Time) {
-        self.touch(now);
+        self.accumulate(now);
         let (waiting, busy) = (self.waiting, self.busy);
+        // The histogram keeps its memory: a run in batches is reset at each of them.
         let mut wait = std::mem::take(&mut self.wait);
         wait.clear();
         let waiting_before = waiting;
         let kept =
-            GateTally { waiting, waiting_before, busy, touched: now, wait, ..GateTally::new() };
+            GateTally { waiting, waiting_before, busy, accumulated: now, wait, ..GateTally::new() };
         *self = kept;
     }
 }

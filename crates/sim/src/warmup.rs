@@ -23,12 +23,12 @@ const RELAXATIONS: f64 = 3.0;
 /// The most values kept of a series of responses.
 const KEPT_MAX: usize = 1 << 17;
 
-/// What a warm-up has come to.
+/// Result of a warm-up.
 #[derive(Clone, Debug)]
 pub(crate) struct Warmup {
     /// Requests of each run that are left out.
     pub(crate) requests: u64,
-    /// Whether the end of the transient was found in the responses.
+    /// True if the end of the transient was found in the responses.
     pub(crate) found: bool,
     /// Why it should have been longer than the budget allows.
     pub(crate) short: Option<String>,
@@ -65,16 +65,17 @@ pub(crate) fn run(
     Ok(Warmup { requests, found, short })
 }
 
-/// How many jobs of some classes have come and not gone since the start, and how many have gone.
+/// Number of jobs of some classes that have come and not gone since the start, and of those that
+/// have gone.
 fn inside_and_left(run: &Replication<'_>, classes: &[usize]) -> (u64, u64) {
     let tallies = || classes.iter().map(|&at| &run.classes[at]);
     let left = tallies().map(|class| class.completed + class.failed()).sum();
     let come: u64 = tallies().map(|class| class.offered).sum();
-    debug_assert!(come >= left, "{left} have gone of {come}");
+    assert!(come >= left, "{left} have gone of {come}");
     (come - left, left)
 }
 
-/// What stands against counting from here on.
+/// The reason against counting from here on; none if there is none.
 fn missing(
     runs: &[Replication<'_>],
     flows: &[(String, Vec<usize>)],
@@ -100,7 +101,7 @@ fn missing(
         ));
     }
     let filling = program.caches.iter().enumerate().find_map(|(at, cache)| {
-        let fills = runs.iter().filter_map(|run| run.shelves[at].fills()).min()?;
+        let fills = runs.iter().filter_map(|run| run.caches[at].fills()).min()?;
         Some((&cache.name, fills))
     });
     if let Some((name, (taken_in, least))) = filling {

@@ -1,6 +1,6 @@
-//! What no network can exceed, from demands alone: asymptotic and balanced-job bounds
-//! (Lazowska et al. 1984, chapter 5), proportional and geometric ones. They are sums and maxima that a reader can do by hand, and so
-//! the first check of every other answer.
+//! Bounds that no network can exceed, from demands alone: asymptotic and balanced-job bounds
+//! (Lazowska et al. 1984, chapter 5), proportional and geometric ones. They are sums and maxima
+//! that a reader can do by hand, and so the first check of every other answer.
 
 use crate::closed::{ClosedNetwork, Kind, Station};
 use crate::open::OpenNetwork;
@@ -74,8 +74,8 @@ impl ClosedNetwork {
         }
     }
 
-    /// What bounds of single servers say of this network: of stations of several, by a network that serves
-    /// no less and one that serves no more.
+    /// Bounds for single servers, carried over to this network: for stations of several, by a
+    /// network that serves no less and one that serves no more.
     fn between_single_servers(
         &self,
         bounds: impl Fn(&ClosedNetwork) -> ClosedBounds,
@@ -282,7 +282,7 @@ impl OpenBounds {
     }
 }
 
-/// What the bounds are made of.
+/// Sums that the bounds are made of.
 struct Sums {
     /// Clients, N.
     n: f64,
@@ -294,7 +294,7 @@ struct Sums {
     delays: f64,
     /// The least c_k / D_k, 1 / D_max for single servers.
     capacity: f64,
-    /// How many queues there are.
+    /// Number of queues.
     queues: f64,
 }
 

@@ -1,9 +1,9 @@
-//! How often a cache has what it is asked for, key by key, where keys are asked for independently.
+//! Hit ratios of a cache, key by key, if keys are asked for independently.
 
 use crate::error::{at_least_one, not_negative, positive};
 use crate::{Exactness, SolveError};
 
-/// Who is forgotten when a cache is full.
+/// Rules for the key that a full cache forgets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacement {
     /// The key that was used least recently.
@@ -19,7 +19,7 @@ const EXACT_MAX: usize = 1000;
 const EXACT_LRU_MAX: usize = 200;
 /// Steps of Simpson's rule over the time that a key stays.
 const STEPS: usize = 512;
-/// What is left of a probability where a sum or an integral ends.
+/// Rest of a probability at which a sum or an integral ends.
 const LEFT: f64 = 1e-12;
 
 /// A cache of C keys of K that are asked for independently, each with a chance of its own (the independent
@@ -153,11 +153,12 @@ fn time_of(p: &[f64], c: f64, there: impl Fn(f64, f64) -> f64) -> f64 {
     high
 }
 
-/// How many of independent keys are there, 0, 1, ..., K.
+/// Distribution of the number of independent keys that are there, 0, 1, ..., K.
 fn counts(q: &[f64]) -> Vec<f64> {
     let mut f = vec![1.0];
     for q in q {
         f.push(0.0);
+        // Downwards, so that the number below is still without this key.
         for n in (0..f.len()).rev() {
             let below = if n > 0 { f[n - 1] } else { 0.0 };
             f[n] = f[n] * (1.0 - q) + below * q;
@@ -209,6 +210,7 @@ fn lru(p: &[f64], c: usize) -> Vec<f64> {
     while fewer(high, c + 1) > LEFT {
         high *= 2.0;
     }
+    // Of lookups that come again before `low` all hit.
     let mut hits: Vec<f64> = asked(low);
     let step = (high / low).ln() / STEPS as f64;
     for at in 0..=STEPS {
@@ -221,6 +223,7 @@ fn lru(p: &[f64], c: usize) -> Vec<f64> {
             _ => 2.0,
         };
         for ((hit, rate), q) in hits.iter_mut().zip(p).zip(&q) {
+            // Over the logarithm of t, of which the steps are equal: dt is t d(ln t).
             let density = rate * t * (-rate * t).exp();
             if density > LEFT * 1e-3 {
                 let there: f64 = without(&f, *q, c - 1).iter().sum();

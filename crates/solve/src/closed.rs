@@ -102,7 +102,7 @@ pub struct ClosedNetwork {
     pub(crate) stations: Vec<Station>,
 }
 
-/// What a closed network does, as means over a long time.
+/// Results of a closed network, as means over a long time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClosedAnswer {
     /// Cycles completed, X [1/s].
@@ -113,7 +113,7 @@ pub struct ClosedAnswer {
     pub stations: Vec<StationAnswer>,
 }
 
-/// What one station of a network does.
+/// Results of one station of a network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StationAnswer {
     /// Time that a cycle spends here, waiting and served, over all its visits \[s\].
@@ -308,7 +308,7 @@ impl ClosedNetwork {
     }
 }
 
-/// What a cycle takes when nobody else is there.
+/// Time of a cycle when nobody else is there.
 fn stations_demand(stations: &[Station]) -> f64 {
     stations.iter().map(|station| station.demand).sum()
 }

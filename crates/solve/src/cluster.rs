@@ -37,7 +37,8 @@ pub struct Cluster {
     writes: f64,
 }
 
-/// Which of servers and database limits the scan without the scheduler, and both cohorts with it.
+/// Cases by the limit, servers or database, of the scan without the scheduler and of both cohorts
+/// with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cohorts {
     /// The servers, always (P1 >= P2, A1 >= A2, B1 >= B2): the scheduler wins.
@@ -60,7 +61,7 @@ pub struct ClusterAnswer {
     pub throughput_without: f64,
     /// N / P with it [1/s].
     pub throughput_with: f64,
-    /// Who limits what.
+    /// The case by these limits.
     pub cohorts: Cohorts,
     /// P1 = P2 at this many servers, M_A.
     pub servers_scan: f64,

@@ -1,4 +1,5 @@
-//! What cannot be asked of a formula, and the checks of parameters that every model shares.
+//! Refusals of what cannot be asked of a formula, and the checks of parameters that every model
+//! shares.
 
 /// The smallest and largest time \[s\] or rate [1/s] that a formula accepts: far outside of what
 /// can be measured, and narrow enough that no product of three of them leaves the range of a float.
@@ -37,7 +38,7 @@ pub enum SolveError {
     /// A number of clients, slots, servers or stations is zero.
     #[error("the number of {name} is 0; give at least 1")]
     Zero {
-        /// What there must be one of.
+        /// The things of which there must be at least one.
         name: &'static str,
     },
     /// A quantile is not in [0, 1).
@@ -80,7 +81,7 @@ pub enum SolveError {
         short(*.rho), short(*.rate_max)
     )]
     Unstable {
-        /// What is overloaded.
+        /// The part that is overloaded.
         place: String,
         /// Its utilisation, rho.
         rho: f64,
@@ -99,11 +100,11 @@ pub enum SolveError {
     /// A count is larger than what is solved.
     #[error("the number of {name} is {value}, above the {most} that are solved; simulate it")]
     TooLarge {
-        /// What is counted.
+        /// The things that are counted.
         name: &'static str,
-        /// How many there are.
+        /// Their number.
         value: u32,
-        /// How many there may be.
+        /// The largest number that is solved.
         most: u32,
     },
     /// A queue with less room than servers.
@@ -124,7 +125,7 @@ pub enum SolveError {
         place: &'static str,
         /// The demand.
         demand: &'static str,
-        /// What can be done instead.
+        /// The way out.
         way_out: &'static str,
     },
     /// A closed network in which a cycle takes no time at all.
@@ -141,15 +142,15 @@ pub enum SolveError {
     NotSingleServer {
         /// Its index.
         station: usize,
-        /// How many servers it has.
+        /// Number of its servers.
         servers: u32,
     },
     /// A refusal with the name of the class or the station that it is about.
     #[error("{place}: {cause}")]
     At {
-        /// What it is about, by name.
+        /// Name of the class or the station.
         place: String,
-        /// What is wrong there.
+        /// The fault there.
         cause: Box<SolveError>,
     },
     /// A class is asked for that the network does not have, or not of this kind.
@@ -157,7 +158,7 @@ pub enum SolveError {
     NoClass {
         /// The index asked for.
         class: usize,
-        /// How many classes there are.
+        /// Number of classes.
         classes: usize,
     },
     /// An exact answer was asked of a network that has no product form.
@@ -168,7 +169,7 @@ pub enum SolveError {
     NoProductForm {
         /// Its name.
         station: String,
-        /// What breaks product form.
+        /// The property that breaks product form.
         cause: &'static str,
     },
     /// An exact answer would take too long or too much memory.
@@ -181,7 +182,7 @@ pub enum SolveError {
         states: f64,
         /// Additions and multiplications, about.
         steps: f64,
-        /// How many are allowed.
+        /// The largest number allowed.
         steps_max: f64,
     },
     /// An exact answer for so many clients would take too long.
@@ -194,7 +195,7 @@ pub enum SolveError {
         clients: u32,
         /// Additions, about.
         steps: f64,
-        /// How many are allowed.
+        /// The largest number allowed.
         steps_max: f64,
     },
     /// Linearizer would need more memory than it is given.
@@ -211,9 +212,9 @@ pub enum SolveError {
     /// A station has more servers that may all be busy than a formula can count through.
     #[error("{servers} servers, more than {servers_max}, may all be busy; make it a delay")]
     TooManyServers {
-        /// How many.
+        /// Number of servers.
         servers: u32,
-        /// How many are allowed.
+        /// The largest number allowed.
         servers_max: u32,
     },
     /// The iteration of an approximation does not settle.
@@ -224,7 +225,7 @@ pub enum SolveError {
     NoConvergence {
         /// Its name.
         algorithm: &'static str,
-        /// How many were tried.
+        /// Number of iterations tried.
         iterations: u32,
     },
     /// An approximation gave an answer that no network can have.
@@ -235,11 +236,11 @@ pub enum SolveError {
     Unsound {
         /// Its name.
         algorithm: &'static str,
-        /// Which number.
+        /// The number that is wrong.
         what: String,
         /// Its value.
         value: f64,
-        /// What it breaks.
+        /// The law that it breaks.
         law: &'static str,
     },
     /// A station is asked for that the network does not have.
@@ -247,7 +248,7 @@ pub enum SolveError {
     NoStation {
         /// The index asked for.
         station: usize,
-        /// How many stations there are.
+        /// Number of stations.
         stations: usize,
     },
 }

@@ -1,16 +1,16 @@
-//! How far an answer may be trusted, said by the answer itself.
+//! Exactness of an answer, said by the answer itself.
 
 use std::fmt;
 
-/// Whether an answer is the model's true value or an approximation of it. It says nothing of how
-/// well the model fits a real server.
+/// Exactness of an answer: the model's true value, or an approximation of it. It says nothing of
+/// how well the model fits a real server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Exactness {
     /// The true value of the model, up to rounding.
     Exact,
     /// Near the true value.
     Approximate {
-        /// What the approximation rests on.
+        /// Basis of the approximation.
         source: &'static str,
         /// The largest relative error observed against simulation or an exact solution over the
         /// range named by the model's documentation; no guarantee outside it.
@@ -19,7 +19,7 @@ pub enum Exactness {
 }
 
 impl Exactness {
-    /// Whether the answer is the model's true value.
+    /// True if the answer is the model's true value.
     pub fn is_exact(self) -> bool {
         self == Exactness::Exact
     }

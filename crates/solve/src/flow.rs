@@ -28,7 +28,7 @@ pub struct FlowEquivalent {
     throughput: Vec<f64>,
 }
 
-/// What clients before a [`FlowEquivalent`] get, as means over a long time.
+/// Results for clients before a [`FlowEquivalent`], as means over a long time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlowAnswer {
     /// Cycles completed, X [1/s].
@@ -89,7 +89,7 @@ impl FlowEquivalent {
         FlowAnswer { throughput: x, wait: waiting / x, hold: holding / x, holding, waiting }
     }
 
-    /// How far the answer may be trusted, if all that is known of the demand is the curve.
+    /// Exactness of the answer, if all that is known of the demand is the curve.
     pub fn exactness(&self) -> Exactness {
         if self.clients as usize <= self.throughput.len() || self.think == 0.0 {
             return Exactness::Exact;

@@ -232,7 +232,7 @@ impl Mg1Lps {
         Exactness::Approximate { source: "fujita eq. 1", error: 0.25 }
     }
 
-    /// Whether the formula is one of the two exact limits that it joins.
+    /// True if the formula is one of the two exact limits that it joins.
     fn is_limit(&self) -> bool {
         matches!(self.slots, None | Some(1)) || self.open.rho == 0.0
     }

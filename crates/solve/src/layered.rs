@@ -45,14 +45,14 @@ pub struct Layered {
     pub(crate) tasks: Vec<Task>,
 }
 
-/// What computes: a CPU, a disk, a line.
+/// Hardware that computes: a CPU, a disk, a line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Processor {
     /// Its name.
     pub name: String,
-    /// How many jobs it serves at a time at full speed; none for one that makes nobody wait.
+    /// Number of jobs that it serves at a time at full speed; none for one that makes nobody wait.
     pub servers: Option<u32>,
-    /// Who is served.
+    /// The order in which jobs are served.
     pub discipline: ProcessorDiscipline,
 }
 
@@ -88,23 +88,23 @@ impl Processor {
     }
 }
 
-/// What is held while it works: clients, a pool of threads, a server process.
+/// A thing that is held while it works: clients, a pool of threads, a server process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
     /// Its name.
     pub name: String,
-    /// Where its entries compute, an index into the processors.
+    /// Processor on which its entries compute, an index into the processors.
     pub processor: usize,
-    /// How many at a time.
+    /// Number at a time.
     pub threads: Threads,
     /// Squared coefficient of variation of the gaps between calls, as far as it is known to differ
     /// from the 1 of Poisson arrivals: 1/k, say, where k tasks take turns.
     pub gap_scv: f64,
-    /// What it can be asked for; a reference task has one, which it goes through for ever.
+    /// Entries that it can be asked for; a reference task has one, which it goes through for ever.
     pub entries: Vec<Entry>,
 }
 
-/// How many of a task there are.
+/// Number of threads of a task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Threads {
     /// So many; who finds none free waits, first in first out.
@@ -113,7 +113,7 @@ pub enum Threads {
     Infinite,
     /// Customers, whom nobody calls: each thinks, then goes through its entry.
     Reference {
-        /// How many, N.
+        /// Number of customers, N.
         population: u32,
         /// Mean think time, Z \[s\].
         think: f64,
@@ -151,13 +151,13 @@ impl Task {
 pub struct Entry {
     /// Its name.
     pub name: String,
-    /// What is done before the reply, and after it with the thread still held.
+    /// Work before the reply, and after it with the thread still held.
     pub phases: [Phase; 2],
     /// Requests from outside that wait for no reply [1/s]; Poisson.
     pub open_rate: f64,
 }
 
-/// What an entry does before or after its reply: slices of work, with calls between them.
+/// Work of an entry before or after its reply: slices of work, with calls between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
     /// Mean time on the task's processor, in all \[s\].
@@ -166,7 +166,7 @@ pub struct Phase {
     pub scv: f64,
     /// Whom it calls.
     pub calls: Vec<Call>,
-    /// How the numbers of calls vary.
+    /// Variation of the numbers of calls.
     pub counts: CallCounts,
 }
 
@@ -177,7 +177,7 @@ impl Default for Phase {
     }
 }
 
-/// How the number of calls that a phase makes varies around its mean.
+/// Variation of the number of calls that a phase makes around its mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallCounts {
     /// After each slice chance decides whether there is another call.
@@ -189,15 +189,15 @@ pub enum CallCounts {
 /// Calls of an entry by a phase of another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Call {
-    /// Who is called.
+    /// The entry called.
     pub to: EntryId,
-    /// How often, on average.
+    /// Mean number of calls.
     pub mean: f64,
-    /// Whether the caller waits for the reply.
+    /// The caller's wait for the reply, or none.
     pub kind: CallKind,
 }
 
-/// Whether a caller waits for the reply.
+/// The caller's wait for the reply, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallKind {
     /// The thread is held until the reply.

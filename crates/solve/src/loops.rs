@@ -130,7 +130,7 @@ pub struct ClosedGate {
     cores: u32,
 }
 
-/// What a closed run does, as means over a long time.
+/// Results of a closed run, as means over a long time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClosedGateAnswer {
     /// Cycles completed, X [1/s].
@@ -224,7 +224,7 @@ impl ClosedGate {
         weights.iter().rev().map(|weight| weight.over(sum)).collect()
     }
 
-    /// How many cores work while n jobs are at the gate, a(n).
+    /// Number of cores that work while n jobs are at the gate, a(n).
     fn busy_cores(&self, n: u32) -> u32 {
         n.min(self.slots).min(self.cores)
     }
@@ -233,7 +233,7 @@ impl ClosedGate {
         self.clients <= self.slots || self.delay == 0.0
     }
 
-    /// How near the means are.
+    /// Exactness of the means.
     pub fn exactness(&self) -> Exactness {
         if self.is_exact_for_any_demand() || self.demand.is_exponential() {
             return Exactness::Exact;
@@ -268,7 +268,7 @@ impl ClosedGate {
 }
 
 impl ClosedGateAnswer {
-    /// What a chain found of a demand of this mean \[s\] before so many cores.
+    /// Results of a chain for a demand of this mean \[s\] before so many cores.
     pub(crate) fn of_chain(
         Clients { waiting, holding, throughput }: Clients,
         demand: f64,

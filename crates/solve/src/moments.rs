@@ -22,7 +22,8 @@ pub struct Moments {
     law: Law,
 }
 
-/// What is known of the distribution beyond its moments: some answers are exact only for one law.
+/// The law of the distribution, as far as it is known beyond its moments: some answers are exact
+/// only for one law.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Law {
     Exponential,
@@ -141,7 +142,7 @@ impl Moments {
         self.second / (2.0 * self.mean)
     }
 
-    /// Whether the distribution is known to be exponential, not only to have such moments.
+    /// True if the distribution is known to be exponential, not only to have such moments.
     pub(crate) fn is_exponential(self) -> bool {
         self.law == Law::Exponential
     }

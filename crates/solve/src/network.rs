@@ -74,7 +74,7 @@ pub struct Network {
     pub(crate) stations: Vec<Place>,
 }
 
-/// Who comes: a population that thinks between its cycles, or a stream.
+/// A class of jobs: a population that thinks between its cycles, or a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Class {
     pub(crate) name: String,
@@ -88,7 +88,7 @@ pub(crate) struct Class {
 pub enum Load {
     /// A population of which each goes round for ever.
     Closed {
-        /// How many, N.
+        /// Number of customers, N.
         customers: u32,
         /// Mean pause between two cycles, Z \[s\].
         think: f64,
@@ -115,17 +115,17 @@ pub(crate) struct Ask {
     pub(crate) service: f64,
 }
 
-/// How a station serves.
+/// Service of a station.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StationKind {
     /// First in first out, by so many like servers, with exponential service times.
     Fifo {
-        /// How many, m.
+        /// Number of servers, m.
         servers: u32,
     },
     /// All jobs at once, shared equally, at most one server a job.
     Sharing {
-        /// How many, m.
+        /// Number of servers, m.
         servers: u32,
     },
     /// Everybody at once, at full speed: time passes, nobody waits.
@@ -139,12 +139,12 @@ pub enum StationKind {
     /// One server; the class of the lowest rank first (see [`Network::set_rank`]), first in first
     /// out within a rank, with exponential service times.
     Priority {
-        /// What becomes of the job in service when a more urgent one arrives.
+        /// Fate of the job in service when a more urgent one arrives.
         preemption: Preemption,
     },
 }
 
-/// What becomes of the job in service when a more urgent one arrives.
+/// Fate of the job in service when a more urgent one arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preemption {
     /// It is put back and goes on later where it stopped (preemptive resume).
@@ -153,7 +153,7 @@ pub enum Preemption {
     None,
 }
 
-/// How a network is solved; the module's table says when to take which.
+/// Algorithms that solve a network; the module's table says when to take which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Algorithm {
@@ -296,12 +296,12 @@ impl Network {
         Ok(())
     }
 
-    /// How many classes there are.
+    /// Number of classes.
     pub fn classes(&self) -> usize {
         self.classes.len()
     }
 
-    /// How many stations there are.
+    /// Number of stations.
     pub fn stations(&self) -> usize {
         self.stations.len()
     }
@@ -338,7 +338,7 @@ impl Network {
         self.classes[class].rank
     }
 
-    /// How a station serves.
+    /// Service of a station.
     ///
     /// # Panics
     /// If there is no such station.
@@ -346,8 +346,8 @@ impl Network {
         &self.stations[station].kind
     }
 
-    /// How often a job of the class comes to the station in a cycle, V, and how long a visit is
-    /// served, S \[s\].
+    /// Visits of a job of the class to the station in a cycle, V, and mean service of a visit, S
+    /// \[s\].
     ///
     /// # Panics
     /// If there is no such station.
@@ -427,7 +427,7 @@ impl Network {
         Ok(())
     }
 
-    /// What a class asks of a station.
+    /// Demand of a class at a station.
     pub(crate) fn ask(&self, station: usize, class: usize) -> Ask {
         self.stations[station].asks.get(class).copied().unwrap_or_default()
     }

@@ -20,7 +20,7 @@ pub struct OpenNetwork {
     pub(crate) stations: Vec<Station>,
 }
 
-/// What an open network does, as means over a long time.
+/// Results of an open network, as means over a long time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenAnswer {
     /// Response time from arrival to leaving, R \[s\].

@@ -82,6 +82,7 @@ fn outwards(terms: impl Iterator<Item = f64>) -> f64 {
     let (mut sum, mut before) = (0.0, 1.0);
     for term in terms {
         sum += term;
+        // The ratios fall, so the rest is below the geometric sum term^2 / (before - term).
         if term * term < NEGLIGIBLE * (before - term) {
             break;
         }

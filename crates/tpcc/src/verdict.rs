@@ -196,16 +196,22 @@ fn limited(pace: Pace, client: &Client) -> Option<String> {
     })
 }
 
-/// New-Orders a minute; its interval by the means of batches of buckets.
+/// Fewer buckets make no interval, as fewer blocks make none of a quantile.
+const BUCKETS_MIN: usize = 5;
+
+/// New-Orders a minute; its interval by the means of batches of buckets. Buckets that are all the same
+/// tell of none: what is counted varies.
 fn per_minute(record: &Record) -> Estimate {
     let scale = 60.0 / record.plan.bucket().as_secs_f64();
     let buckets: Vec<f64> = record.buckets().iter().map(|&count| count as f64 * scale).collect();
     let mean = record.new_orders_per_minute();
-    if buckets.len() < 2 {
-        let n = buckets.len() as u64;
-        return Estimate { mean, half_width: f64::INFINITY, confidence: 0.95, n };
+    let n = buckets.len() as u64;
+    let untold = Estimate { mean, half_width: f64::INFINITY, confidence: 0.95, n };
+    if buckets.len() < BUCKETS_MIN {
+        return untold;
     }
-    Estimate { mean, ..Estimate::from_series(&buckets, 0.95) }
+    let of_series = Estimate::from_series(&buckets, 0.95);
+    if of_series.half_width > 0.0 { Estimate { mean, ..of_series } } else { untold }
 }
 
 /// When checkpoints were seen to have begun, since the run began \[s\]: whatever changes the server's

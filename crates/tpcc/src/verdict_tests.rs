@@ -149,6 +149,23 @@ fn a_run_by_the_rules_meets_them_for_its_minutes_and_says_how_it_deviates() {
     assert!(0.0 < half && half < 10.0, "{half}");
 }
 
+/// The story: two seconds in which as much was done were an interval of no width, "58020 ± 0".
+#[test]
+fn a_rate_of_few_buckets_or_of_equal_ones_has_no_interval() {
+    let half = |counts: &[u64]| {
+        let mut record = good();
+        record.plan.pace = Pace::Stress;
+        record.plan.ramp = Duration::ZERO;
+        record.measured_s = counts.len() as f64;
+        record.new_orders = counts.to_vec();
+        record.judge().new_orders_per_minute.half_width
+    };
+    assert_eq!(half(&[967, 967]), f64::INFINITY);
+    assert_eq!(half(&[967, 960, 971, 969]), f64::INFINITY);
+    assert_eq!(half(&[967; 8]), f64::INFINITY);
+    assert!(half(&[967, 960, 971, 969, 958]).is_finite());
+}
+
 #[test]
 fn two_hours_by_the_rules_qualify_and_a_second_less_does_not() {
     let mut record = full();

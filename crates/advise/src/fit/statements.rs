@@ -2,6 +2,7 @@
 
 use measure::figures;
 
+use super::demands::stretch;
 use super::draft::{
     Draft, RowStand, SourceFit, SourceRow, constant, exponential, listed, open_class, station,
 };
@@ -82,7 +83,8 @@ pub fn fit_statements(
             }
         )));
     }
-    let used = busy.unwrap_or(each) / (1.0 - load);
+    // What the processors of the scenario will make of the demand, and not one processor alone.
+    let used = busy.unwrap_or(each) * stretch(servers, load);
     let rest = (each - used).max(0.0);
     if rest > 0.0 {
         waits.demand = Some(constant(rest));

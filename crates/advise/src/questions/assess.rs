@@ -4,7 +4,7 @@ use measure::Estimate;
 use serde::Serialize;
 use sim::{Comparison, Of, Options, Quantity, compare_until};
 
-use super::slo::{Judged, Slo};
+use super::slo::{Judged, Slo, told};
 use super::work::{Hardness, Part};
 use super::{QuestionError, SATURATED, all_kept};
 use crate::formula::formula;
@@ -136,12 +136,12 @@ fn assess_beside(
 ) -> Result<Assessment, QuestionError> {
     let network = scenario.network()?;
     let judged = |comparison: &Comparison| {
-        let claims = ends * comparison.looks();
+        let claims = ends * comparison.interim_analyses();
         slo.map(|slo| slo.judge(scenario, comparison, 0, claims)).unwrap_or_default()
     };
     let kept = |comparison: &Comparison| match slo {
         Some(_) => all_kept(&judged(comparison)),
-        None => has_room(&network, comparison, ends * comparison.looks()),
+        None => has_room(&network, comparison, ends * comparison.interim_analyses()),
     };
     let found = compare_until(std::slice::from_ref(&network), options, |comparison| {
         decided(kept(comparison), slo, &judged(comparison))
@@ -164,21 +164,7 @@ fn assess_beside(
         Err(none) => (None, none.to_string()),
     };
     if let Some(answer) = &by_formula {
-        limits.iter_mut().for_each(|limit| {
-            let class = match limit.of {
-                Of::All => None,
-                Of::Class(class) => answer.classes.get(class),
-            };
-            let means = class.map_or((answer.throughput, answer.response), |class| {
-                (class.throughput, class.response)
-            });
-            limit.formula = match limit.quantity {
-                Quantity::Throughput => Some(means.0),
-                Quantity::Response => Some(means.1),
-                Quantity::Quantile(q) => answer.quantiles.as_ref().and_then(|known| known.at(q)),
-                Quantity::Refused => answer.refused,
-            };
-        });
+        limits.iter_mut().for_each(|limit| limit.formula = told(answer, limit.quantity, limit.of));
     }
     Ok(Assessment {
         kept: kept(&comparison),

@@ -7,10 +7,10 @@ use sim::{Options, Quantity};
 use super::QuestionError;
 use super::assess::{Assessment, assess};
 use super::growth::{ClassLoad, Growth};
-use super::slo::{LimitSide, Slo};
+use super::slo::{Limit, LimitSide, Slo};
 use super::work::{Part, full_at, work};
-use crate::formula::{Effort, formula, formula_means};
-use crate::{Approximation, FormulaAnswer, Right, Scenario};
+use crate::formula::{Effort, formula, formula_outline};
+use crate::{Approximation, Right, Scenario};
 
 /// The largest load that keeps an objective.
 #[derive(Clone, Debug, Serialize)]
@@ -22,8 +22,8 @@ pub struct Capacity {
     /// Verdict on the bracket: yes if the two ends are as near as was asked for. Else loads between
     /// them could not be told.
     pub kept: Right,
-    /// The limit by formula, as a factor of the load; none if no formula knows it, or it is out of
-    /// its range there.
+    /// The limit by formula, as a factor of the load; none if no formula knows all that is limited, or
+    /// it is out of its range there.
     pub formula: Option<f64>,
     /// Name of the formula, or the reason why there is none.
     pub formula_note: String,
@@ -143,8 +143,8 @@ pub fn capacity(
     Ok(Capacity { holds_at, fails_at, kept, formula, formula_note, formula_error, tried })
 }
 
-/// The limit by formula, over those limits of all classes together that the formula knows; its
-/// note, and its error.
+/// The limit by formula, if it knows all that is limited; its note, and its error. Of a part of the
+/// limits it would say more than all of them allow.
 fn formula_limit(
     scenario: &Scenario,
     along: &Growth,
@@ -154,25 +154,30 @@ fn formula_limit(
         Ok(answer) => answer,
         Err(none) => return (None, none.to_string(), None),
     };
-    let of_all = slo.limits.iter().filter(|limit| limit.class.is_none());
-    let known: Vec<_> = of_all.filter(|limit| told(&answer, limit.quantity).is_some()).collect();
-    if known.is_empty() {
-        let note = format!("{}: it knows nothing of what the objective limits", answer.name);
+    let unknown = slo.limits.iter().filter(|limit| limit.told(scenario, &answer).is_none());
+    let unknown: Vec<&str> = unknown.map(|limit| limit.text.as_str()).collect();
+    if !unknown.is_empty() {
+        let note = format!(
+            "no limit by formula: `{}` knows nothing of {}",
+            answer.name,
+            unknown.join(", ")
+        );
         return (None, note, None);
     }
-    let means_alone = known.iter().all(|limit| limit.quantity == Quantity::Response);
+    let means_alone = !slo.limits.iter().any(|of| matches!(of.quantity, Quantity::Quantile(_)));
     let keeps = |factor: f64| {
         let Ok(grown) = along.times(factor).of(scenario) else { return false };
-        if means_alone {
-            return formula_means(&grown, Effort::Full)
-                .is_ok_and(|means| known.iter().all(|limit| means.response <= limit.limit));
-        }
         // So near to saturation that its distribution is not followed any more, none is kept: the
         // simulation looks further.
-        formula(&grown).is_ok_and(|answer| {
-            known.iter().all(|limit| {
-                told(&answer, limit.quantity).is_some_and(|value| value <= limit.limit)
-            })
+        let answer = match means_alone {
+            true => formula_outline(&grown, Effort::Full),
+            false => formula(&grown),
+        };
+        answer.is_ok_and(|answer| {
+            let kept = |limit: &Limit| {
+                limit.told(&grown, &answer).is_some_and(|value| value <= limit.limit)
+            };
+            slo.limits.iter().all(kept)
         })
     };
     let (mut low, mut high) = FACTORS;
@@ -185,15 +190,6 @@ fn formula_limit(
         *(if keeps(middle) { &mut low } else { &mut high }) = middle;
     }
     (Some(low), answer.note(), answer.trust.error)
-}
-
-/// The formula's value of a quantity that grows with the load.
-fn told(answer: &FormulaAnswer, quantity: Quantity) -> Option<f64> {
-    match quantity {
-        Quantity::Response => Some(answer.response),
-        Quantity::Quantile(q) => answer.quantiles.as_ref()?.at(q),
-        Quantity::Throughput | Quantity::Refused => None,
-    }
 }
 
 struct Search<'a, F> {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use sim::{Comparison, Of, Quantity};
 
 use super::QuestionError;
-use crate::{Rate, Right, Scenario, Span};
+use crate::{FormulaAnswer, Rate, Right, Scenario, Span};
 
 /// Limits that shall all be kept.
 #[derive(Clone, Debug, PartialEq)]
@@ -199,7 +199,39 @@ impl Slo {
     }
 }
 
+/// What a formula says of a quantity of these requests, if it knows it.
+pub(super) fn told(answer: &FormulaAnswer, quantity: Quantity, of: Of) -> Option<f64> {
+    let (throughput, response) = match of {
+        Of::All => (answer.throughput, answer.response),
+        Of::Class(class) => {
+            let class = answer.classes.get(class)?;
+            (class.throughput, class.response)
+        }
+    };
+    let is_all = of == Of::All || answer.classes.len() == 1;
+    match quantity {
+        Quantity::Throughput => Some(throughput),
+        Quantity::Response => Some(response),
+        // Quantiles are of all requests together, and so is what is turned away.
+        Quantity::Quantile(q) => answer.quantiles.as_ref().filter(|_| is_all)?.at(q),
+        Quantity::Refused => match answer.refused {
+            Some(share) => is_all.then_some(share),
+            // Nobody may be turned away, or no formula would have answered.
+            None => Some(0.0),
+        },
+    }
+}
+
 impl Limit {
+    /// What a formula says of what is limited, if it knows it.
+    pub(super) fn told(&self, scenario: &Scenario, answer: &FormulaAnswer) -> Option<f64> {
+        let of = match &self.class {
+            Some(class) => Of::Class(scenario.class_index(class).ok()?),
+            None => Of::All,
+        };
+        told(answer, self.quantity, of)
+    }
+
     fn kept(&self, value: &Estimate) -> Right {
         let (inside, outside) = match self.side {
             LimitSide::Below => (value.high() <= self.limit, value.low() > self.limit),

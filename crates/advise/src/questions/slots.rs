@@ -1,5 +1,7 @@
 //! Numbers of slots: r against throughput, mean and p99, with the answers that folklore gives.
 
+use std::collections::BTreeSet;
+
 use measure::Estimate;
 use serde::Serialize;
 use sim::{Network, Of, Options, Quantity, compare};
@@ -187,23 +189,16 @@ fn folklore(network: &Network, gate: usize) -> Vec<Folklore> {
     let held: f64 = works.iter().map(|work| work.gates[gate]).sum();
     let think: f64 = works.iter().map(|work| work.think + work.response).sum::<f64>();
     let demand = |station: usize| works.iter().map(|work| work.stations[station]).sum::<f64>();
-    let inside = (0..network.stations.len()).filter(|&station| is_inside(network, gate, station));
-    let limited = inside.filter_map(|station| {
-        // Stations between which a gate routes are one machine to whoever chooses its slots.
-        let routed = network.gates.iter().find(|gate| gate.stations.contains(&station));
-        let mut group = routed.map_or_else(|| vec![station], |gate| gate.stations.clone());
-        group.sort_unstable();
-        group.dedup();
+    let limited = machines(network, gate).into_iter().filter_map(|machine| {
         let capacity = |station: &usize| network.stations[*station].kind.capacity();
-        let cores: u32 = group.iter().map(capacity).sum::<Option<u32>>()?;
-        let demand: f64 = group.iter().map(|&station| demand(station)).sum();
-        (demand > 0.0).then_some((station, cores, demand))
+        let cores: u32 = machine.iter().map(capacity).sum::<Option<u32>>()?;
+        let demand: f64 = machine.iter().map(|&station| demand(station)).sum();
+        (demand > 0.0).then_some((cores, demand))
     });
     // The one that limits: the most work for each of its servers.
-    let busiest = |a: &(usize, u32, f64), b: &(usize, u32, f64)| {
-        (a.2 / f64::from(a.1)).total_cmp(&(b.2 / f64::from(b.1)))
-    };
-    let Some((_, cores, demand)) = limited.max_by(busiest) else { return Vec::new() };
+    let busiest =
+        |a: &(u32, f64), b: &(u32, f64)| (a.1 / f64::from(a.0)).total_cmp(&(b.1 / f64::from(b.0)));
+    let Some((cores, demand)) = limited.max_by(busiest) else { return Vec::new() };
     let rule = |rule, slots: f64| Folklore { rule, slots: (slots.round() as u32).max(1) };
     let c = f64::from(cores);
     let mut rules = vec![
@@ -218,31 +213,71 @@ fn folklore(network: &Network, gate: usize) -> Vec<Folklore> {
     rules
 }
 
-/// True if a station is visited while a slot of the gate is held.
-fn is_inside(network: &Network, gate: usize, station: usize) -> bool {
-    fn visited(network: &Network, steps: &[sim::Step], within: bool, of: (usize, usize)) -> bool {
-        steps.iter().any(|step| match step {
-            sim::Step::Visit { station, .. } => within && *station == of.1,
-            sim::Step::VisitServer { .. } => {
-                within && network.gates.iter().any(|gate| gate.stations.contains(&of.1))
-            }
-            sim::Step::Hold { gate, inside } => {
-                visited(network, inside, within || *gate == of.0, of)
-            }
-            sim::Step::Choose(ways) => {
-                ways.iter().any(|(_, steps)| visited(network, steps, within, of))
-            }
-            sim::Step::Repeat { steps, .. } => visited(network, steps, within, of),
-            // What is sent or forked holds nothing of what its sender holds.
-            sim::Step::Send { way } => visited(network, way, false, of),
-            sim::Step::Fork { ways, .. } => ways.iter().any(|way| visited(network, way, false, of)),
-            sim::Step::Lookup { hit, miss, .. } => {
-                visited(network, hit, within, of) || visited(network, miss, within, of)
-            }
-            sim::Step::Reply | sim::Step::Become { .. } => false,
-        })
+/// The machines that work while a slot of the gate is held: stations by themselves, and together those
+/// between which a gate routes, which are one machine to whoever chooses its slots.
+fn machines(network: &Network, gate: usize) -> BTreeSet<Vec<usize>> {
+    let mut behind = Behind { network, gate, machines: BTreeSet::new() };
+    for class in &network.classes {
+        behind.steps(&class.route, OUTSIDE);
     }
-    network.classes.iter().any(|class| visited(network, &class.route, false, (gate, station)))
+    behind.machines
+}
+
+/// The machines behind a gate, as far as they were found.
+struct Behind<'a> {
+    network: &'a Network,
+    gate: usize,
+    machines: BTreeSet<Vec<usize>>,
+}
+
+/// Slots around a step.
+#[derive(Clone, Copy)]
+struct Held {
+    /// True if one of them is of the gate behind which is looked.
+    within: bool,
+    /// The gate of the innermost: it has chosen the server that is visited.
+    by: Option<usize>,
+}
+
+/// None.
+const OUTSIDE: Held = Held { within: false, by: None };
+
+impl Behind<'_> {
+    fn steps(&mut self, steps: &[sim::Step], held: Held) {
+        for step in steps {
+            match step {
+                sim::Step::Visit { station, .. } => self.visit(vec![*station], held),
+                sim::Step::VisitServer { .. } => {
+                    let chosen = held.by.map(|gate| self.network.gates[gate].stations.clone());
+                    self.visit(chosen.unwrap_or_default(), held);
+                }
+                sim::Step::Hold { gate, inside } => {
+                    let within = held.within || *gate == self.gate;
+                    self.steps(inside, Held { within, by: Some(*gate) });
+                }
+                sim::Step::Choose(ways) => ways.iter().for_each(|(_, way)| self.steps(way, held)),
+                sim::Step::Repeat { steps, .. } => self.steps(steps, held),
+                // What is sent or forked holds nothing of what its sender holds.
+                sim::Step::Send { way } => self.steps(way, OUTSIDE),
+                sim::Step::Fork { ways, .. } => {
+                    ways.iter().for_each(|way| self.steps(way, OUTSIDE));
+                }
+                sim::Step::Lookup { hit, miss, .. } => {
+                    self.steps(hit, held);
+                    self.steps(miss, held);
+                }
+                sim::Step::Reply | sim::Step::Become { .. } => {}
+            }
+        }
+    }
+
+    fn visit(&mut self, mut machine: Vec<usize>, held: Held) {
+        if held.within {
+            machine.sort_unstable();
+            machine.dedup();
+            self.machines.insert(machine);
+        }
+    }
 }
 
 /// All variants side by side; those whose jobs pile up without end have no numbers.

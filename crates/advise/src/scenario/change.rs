@@ -68,7 +68,9 @@ impl Scenario {
     /// If there is no such class, or the factor is not above 0.
     pub fn scaled(&self, factor: f64, class: Option<&str>) -> Result<Scenario, ScenarioError> {
         if !(factor > 0.0 && factor.is_finite()) {
-            return Err(wrong("load", &format!("{factor} times as much is no load; say 3x, say")));
+            let cause =
+                format!("{factor} times as much is no load; ask for more than 0, such as 3x");
+            return Err(wrong("load", &cause));
         }
         let mut changed = self.clone();
         let entries = match class {

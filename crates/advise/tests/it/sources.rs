@@ -547,6 +547,35 @@ fn spans_tell_visits_own_times_and_who_is_held() {
     ));
 }
 
+/// M/M/4 at 80 %, of which the processor time and the time from begin to end are known: 10 ms of work,
+/// so much longer as Erlang's C says, and 20 ms elsewhere. The story: the work was stretched as on one
+/// processor, to 50 ms, so that nothing was left for the waits.
+#[test]
+fn statements_are_stretched_by_all_processors() {
+    let (demand, waits, rate, seconds) = (10e-3, 20e-3, 320.0, 1000.0);
+    let each = solve::Mmc::new(rate, demand, 4).unwrap().response() + waits;
+    let calls = rate * seconds;
+    let select = Statement {
+        name: "SELECT 1".into(),
+        calls: calls as u64,
+        seconds: calls * each,
+        deviation: None,
+    };
+    let evidence = StatementEvidence {
+        sources: sources(),
+        statements: vec![select],
+        seconds,
+        busy: Some(calls * demand),
+        once: None,
+    };
+    let fit = fit_statements(&evidence, &options(Some(4))).unwrap();
+    let row = &fit.rows[0];
+    assert!((row.fitted / row.measured - 1.0).abs() < 1e-9, "{row:?}");
+    // And the fitted scenario answers as was measured.
+    let answer = advise::formula(&fit.scenario).unwrap();
+    assert!((answer.response / each - 1.0).abs() < 1e-6, "{} and not {each}", answer.response);
+}
+
 #[test]
 fn statements_are_bounded_by_what_the_host_used() {
     let statement = |name: &str, calls: u64, seconds: f64| Statement {

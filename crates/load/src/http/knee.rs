@@ -73,6 +73,9 @@ pub enum Outcome {
     Fails,
     /// The interval straddles the limit.
     Straddles,
+    /// Nothing speaks against the limit, but so few requests were seen that a share as small as it
+    /// allows cannot be told from none.
+    TooFew,
     /// The generator was the limit: the probe says nothing about the server.
     Invalid,
 }
@@ -115,6 +118,8 @@ pub enum Why {
     Probes,
     /// Between the two ends no probe could be decided, or probes contradicted each other.
     Noise,
+    /// At the rates that matter too few requests were seen, however long they were probed.
+    Few,
     /// The generator could not make the load.
     Generator,
 }
@@ -142,7 +147,9 @@ pub enum Step {
 /// It doubles (or halves) the rate until the knee is enclosed, then halves the gap (geometrically).
 /// A probe that straddles is repeated once with twice the effort; what straddles again is grey, and
 /// so is a rate whose probes contradict each other. Then the gaps on both sides of the grey are
-/// narrowed instead. Both ends are seen twice before they are believed.
+/// narrowed instead. Both ends are seen twice before they are believed. Where too few requests are seen
+/// to tell, a higher rate shows more in the same time; below one that fails there is none, and there
+/// it takes more effort.
 #[derive(Clone, Debug)]
 pub struct Search {
     spec: KneeSpec,
@@ -162,6 +169,10 @@ enum Colour {
     Open {
         seen: u32,
     },
+    /// So few requests so many times, and nothing else.
+    Few {
+        seen: u32,
+    },
     Grey,
     Invalid,
 }
@@ -176,6 +187,8 @@ struct Ends {
 
 /// Number of times that the outcome at an end must be seen.
 const SEEN: u32 = 2;
+/// Effort is doubled so many times for the sake of more requests.
+const DOUBLED: u32 = 3;
 /// A knee whose grey makes its interval wider than this many times the wanted width is none.
 const GREY_WIDTHS: f64 = 4.0;
 
@@ -208,7 +221,11 @@ impl Search {
 
     fn step(&self, ends: Ends) -> Step {
         let spec = &self.spec;
-        let at = |rate: f64| Step::Try(Probe { rate, effort: 1 });
+        let at = |rate: f64| match self.colour(rate) {
+            Colour::Few { seen } if seen > DOUBLED => self.give_up(ends, Why::Few),
+            Colour::Few { seen } => Step::Try(Probe { rate, effort: 1 << seen }),
+            _ => Step::Try(Probe { rate, effort: 1 }),
+        };
         if self.told.is_empty() {
             return at(spec.rate_first.clamp(spec.rate_min, spec.rate_max));
         }
@@ -219,9 +236,16 @@ impl Search {
         }
         let lowest_bad = ends.grey.map(|grey| grey.0).or(ends.high.map(|high| high.0));
         let highest_good = ends.grey.map(|grey| grey.1).or(ends.low.map(|low| low.0));
+        let few = self.few_below(lowest_bad.unwrap_or(f64::INFINITY));
         let (low, high) = match (ends.low, ends.high) {
-            (None, _) => match lowest_bad {
-                Some(bad) if bad > spec.rate_min => return at((bad / 2.0).max(spec.rate_min)),
+            (None, _) => match (few, lowest_bad) {
+                (Some(few), None) if few < spec.rate_max => {
+                    return at((few * 2.0).min(spec.rate_max));
+                }
+                (Some(few), _) => return at(few),
+                (None, Some(bad)) if bad > spec.rate_min => {
+                    return at((bad / 2.0).max(spec.rate_min));
+                }
                 _ => return self.edge(ends),
             },
             (_, None) => match highest_good {
@@ -240,7 +264,7 @@ impl Search {
             return at((above * high.0).sqrt());
         }
         match [low, high].into_iter().find(|end| end.1 < SEEN) {
-            Some((rate, seen)) => Step::Try(Probe { rate, effort: seen }),
+            Some((rate, seen)) => Step::Try(self.again(rate, seen)),
             None if high.0 <= low.0 * (1.0 + GREY_WIDTHS * spec.width) => {
                 Step::Finished(Knee::Between { low: low.0, high: high.0 })
             }
@@ -250,9 +274,8 @@ impl Search {
 
     /// One side has no end within the rates that may be tried.
     fn edge(&self, ends: Ends) -> Step {
-        let confirm = |(rate, seen): (f64, u32)| {
-            (seen < SEEN).then_some(Step::Try(Probe { rate, effort: seen }))
-        };
+        let confirm =
+            |(rate, seen): (f64, u32)| (seen < SEEN).then_some(Step::Try(self.again(rate, seen)));
         match (ends.low, ends.grey, ends.high) {
             (Some(low), None, None) => {
                 confirm(low).unwrap_or(Step::Finished(Knee::Above { low: low.0 }))
@@ -262,6 +285,20 @@ impl Search {
             }
             _ => self.give_up(ends, Why::Noise),
         }
+    }
+
+    /// The highest rate below this one at which too few requests were seen.
+    fn few_below(&self, rate: f64) -> Option<f64> {
+        let few = |&(at, colour): &(f64, Colour)| at < rate && matches!(colour, Colour::Few { .. });
+        self.rates().into_iter().rev().find(few).map(|(at, _)| at)
+    }
+
+    /// The probe that sees an end once more, with as many requests as it took.
+    fn again(&self, rate: f64, seen: u32) -> Probe {
+        let few = self.told.iter().any(|(at, told)| at.rate == rate && *told == Outcome::TooFew);
+        let most =
+            self.told.iter().filter(|(at, _)| at.rate == rate).map(|(at, _)| at.effort).max();
+        Probe { rate, effort: most.filter(|_| few).unwrap_or(seen) }
     }
 
     fn give_up(&self, ends: Ends, why: Why) -> Step {
@@ -284,10 +321,12 @@ impl Search {
         };
         let (holds, fails) = (count(Outcome::Holds), count(Outcome::Fails));
         let (straddles, invalid) = (count(Outcome::Straddles), count(Outcome::Invalid));
+        let few = count(Outcome::TooFew);
         match (holds, fails) {
             // The machine may have been busy with something else, once.
             (0, 0) if invalid > 1 => Colour::Invalid,
-            (0, 0) if straddles > 1 => Colour::Grey,
+            (0, 0) if straddles > 1 || straddles > 0 && few > 0 => Colour::Grey,
+            (0, 0) if few > 0 => Colour::Few { seen: few },
             (0, 0) => Colour::Open { seen: straddles },
             (1.., 1..) => Colour::Grey,
             // A decision after a doubt, made with more effort, outweighs it; two doubts do not fall.
@@ -455,8 +494,10 @@ pub fn verdict(record: &RunRecord, limit: &Limit) -> Outcome {
     let allowed = 1.0 - limit.quantile;
     let mut outcome = share_verdict(&late, &all, allowed);
     // However few they are: if all requests are late, that is enough to know.
-    if outcome == Outcome::Holds && total * allowed < LATE_MIN {
-        outcome = Outcome::Straddles;
+    let none_late = late.iter().all(|late| *late == 0.0);
+    let may_hold = outcome == Outcome::Holds || outcome == Outcome::Straddles && none_late;
+    if may_hold && total * allowed < LATE_MIN {
+        outcome = Outcome::TooFew;
     }
     match limit.errors_max.map(|errors_max| share_verdict(&failed, &all, errors_max)) {
         Some(Outcome::Fails) => Outcome::Fails,

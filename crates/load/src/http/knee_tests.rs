@@ -100,6 +100,31 @@ fn what_cannot_be_decided_is_inconclusive_with_what_is_known() {
     assert_eq!(few.probes.len(), 5);
 }
 
+/// The story: 200 requests, as ten seconds of the first rate, do not tell whether one of a hundred is late.
+/// That was taken for doubt about the server, lower rates were tried, which show fewer, and no search for
+/// a p99 ever found a knee.
+#[test]
+fn too_few_requests_are_no_doubt_about_the_server() {
+    let told = |knee: f64, most: f64| {
+        move |at: Probe| match at.rate {
+            rate if rate > knee => Outcome::Fails,
+            rate if rate * f64::from(at.effort) < most => Outcome::TooFew,
+            _ => Outcome::Holds,
+        }
+    };
+    for (knee, most) in [(95.4, 50.0), (95.4, 200.0), (15.4, 80.0), (3.0, 20.0)] {
+        let found = search(SPEC, told(knee, most));
+        let Knee::Between { low, high } = found.knee else { panic!("{found:?}") };
+        assert!(low <= knee && knee < high && high <= low * 1.05 + 1e-9, "{found:?}");
+        assert!(found.probes.len() < 40, "{found:?}");
+    }
+    // Below the knee there is no rate at which enough are seen.
+    let found = search(SPEC, told(15.4, 1e3));
+    assert!(matches!(found.knee, Knee::Inconclusive { why: Why::Few, .. }), "{found:?}");
+    let found = search(SPEC, |_| Outcome::TooFew);
+    assert!(matches!(found.knee, Knee::Inconclusive { why: Why::Few, .. }), "{found:?}");
+}
+
 #[test]
 fn a_generator_that_cannot_make_the_load_ends_the_search() {
     let found = search(SPEC, |at| if at.rate < 300.0 { Outcome::Holds } else { Outcome::Invalid });

@@ -20,6 +20,7 @@ use super::protocol::{GIVEN_MAX, Malformed, Message, TAKEN_MAX};
 use crate::peer;
 
 /// Bytes that are read at once \[byte\].
+// A word of the largest size is read in many such pieces, and its frame is put together here.
 const READ: usize = 64 << 10;
 
 /// Sockets that may have come whose words have not: each word has one at most, and what is read at
@@ -133,6 +134,7 @@ impl Channel {
         message: &Message,
         socket: Option<OwnedFd>,
     ) -> Result<u64, Malformed> {
+        // Before anything is changed: who learns that it is too long can go on with something else.
         let bytes = message.encode(self.side.bounds().1)?;
         self.unsent += bytes.len();
         self.output.push_back(Parcel { bytes, at: 0, socket });
@@ -161,7 +163,8 @@ impl Channel {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),
             };
-            // It has gone with the first byte.
+            assert!(sent > 0, "the system takes a byte, or says why not");
+            // It has gone with the first byte. Sent again with the rest it would come twice.
             parcel.socket = None;
             parcel.at += sent;
             self.unsent -= sent;
@@ -170,11 +173,13 @@ impl Channel {
                 self.sent += 1;
             }
         }
+        debug_assert_eq!(self.unsent, 0, "all that was said is sent");
         Ok(())
     }
 
     /// Says what waits to be said no more, but for the rest of what was begun.
     pub(super) fn withhold(&mut self) {
+        // Half a frame would make nonsense of what is said behind it.
         let begun = self.output.front().is_some_and(|parcel| parcel.at > 0);
         self.output.truncate(usize::from(begun));
         self.unsent = self.output.iter().map(|parcel| parcel.bytes.len() - parcel.at).sum();
@@ -214,10 +219,12 @@ impl Channel {
         let Some(frame) = readable.get(..len) else { return Ok(None) };
         let message = Message::decode(frame)?;
         self.taken += len;
+        // In the order of the words, since each comes with the first byte of its own.
         let socket = match message.has_socket() {
             true => Some(self.sockets.pop_front().ok_or(Malformed::Socket)?),
             false => None,
         };
+        // Open files are few: who sends them without words for them may not use them up.
         if self.sockets.len() > SOCKETS_MAX {
             return Err(Malformed::Socket);
         }
@@ -277,6 +284,7 @@ fn receive(
         Side::Successor => RecvAncillaryBuffer::new(&mut space),
     };
     let mut room = [IoSliceMut::new(room)];
+    // Or a program that the gate starts would inherit clients.
     let read = recvmsg(stream, &mut room, &mut control, RecvFlags::CMSG_CLOEXEC)?;
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(came) = message {

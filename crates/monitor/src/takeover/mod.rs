@@ -12,7 +12,7 @@
 //!     ◀───────────────────────────── Ended  the last one is gone, or the drain's time is over
 //! ```
 //!
-//! A client is at rest when it is in, holds no server, waits for none, and nothing of it is in the
+//! A client may migrate when it is in, holds no server, waits for none, and nothing of it is in the
 //! gate's own buffers: what it has sent and nobody has read goes over with its socket. While it is in
 //! passage neither side reads from it. It is the successor's from the moment at which that has said so
 //! and the system has taken the word; a predecessor that gives up shuts its ear first, so that the
@@ -60,6 +60,7 @@ use protocol::{Message, SECRET_MAX};
 const ROUNDS: u32 = 64;
 
 /// After how long a server is asked again that had no room for a connection.
+// A client waits for it; and the other side closes its connections one by one, as its jobs end.
 const CROWDED: Duration = Duration::from_millis(50);
 
 /// Time that servers may take to be rid of the connections of a process that has ended.
@@ -134,6 +135,7 @@ impl Takeover {
     }
 
     fn other_side(&mut self) -> Option<&mut Channel> {
+        // There is one at most: who has not taken over yet hands nothing over.
         let successor = self.successor.as_mut().and_then(Successor::channel_begun);
         successor.or(self.predecessor.as_mut().map(Predecessor::channel))
     }
@@ -146,6 +148,7 @@ impl Running {
         if self.inner.takeover.next_silence().is_some_and(|moment| moment <= now) {
             self.successor_late();
         }
+        // All at once, by the queue for connections, which lets a few through at a time.
         if self.inner.takeover.crowded_until.is_some_and(|moment| moment <= now) {
             self.inner.takeover.crowded_until = None;
             let crowded = std::mem::take(&mut self.inner.takeover.crowded);
@@ -167,6 +170,7 @@ impl Loop {
 
     /// Has a connection to a server made again in a moment.
     pub(super) fn await_room(&mut self, key: Key) {
+        debug_assert!(!self.takeover.crowded.contains(&key), "it is tried again once");
         self.takeover.crowded.push(key);
         self.takeover.crowded_until.get_or_insert(self.now + CROWDED);
     }
@@ -193,9 +197,12 @@ impl Loop {
             return false;
         }
         self.takeover.numbered = number;
-        self.takeover.asked.insert(number, asker);
+        let other = self.takeover.asked.insert(number, asker);
+        assert!(other.is_none(), "each request has a number of its own");
+        // The client may not wait for ever for the other process, which may hang.
         let latest = self.now + self.config.timeouts.cancel;
         let client = self.clients.get_mut(asker).expect("its caller has it");
+        assert!(matches!(client.state, State::Opening(_)), "a cancel request is a first packet");
         client.state = State::Cancelling;
         self.logins.remove(&client.id);
         self.deadlines.set(Socket::Client(asker), &mut client.deadline, latest);
@@ -204,6 +211,7 @@ impl Loop {
 
     /// The other side has a cancel request that may be of somebody here.
     fn hear_cancel(&mut self, number: u64, process: u32, secret: &[u8]) {
+        // Nobody here to close when it has arrived: the asker is the other side's.
         let sent = self.cancel_console(process, secret)
             || self.target(process, secret).and_then(|at| self.send_cancel(None, at)).is_some();
         match sent {
@@ -219,6 +227,7 @@ impl Loop {
 
     /// The other side has looked at a cancel request.
     fn cancel_passed(&mut self, number: u64) {
+        // The asker may have gone, or been told that it takes too long.
         if let Some(asker) = self.takeover.asked.remove(&number)
             && let Some(client) = self.clients.get(asker)
             && matches!(client.state, State::Cancelling)

@@ -15,6 +15,7 @@ use super::{Predecessor, ROUNDS, Takeover};
 use crate::admin::Listening;
 use crate::client::{Client, State};
 use crate::connection::Stream;
+use crate::deadlines::Deadline;
 use crate::listen::Listener;
 use crate::log::Line;
 use crate::pool::PoolIndex;
@@ -24,7 +25,7 @@ use crate::state::{Loop, Phase};
 use pgsession::statements::ExportedName;
 use pgwire::startup::Replication;
 
-/// Clients in passage at once, at most: each has a socket that is with nobody.
+/// Migrating clients at once, at most: each has a socket that is with nobody.
 const MIGRATING_MAX: usize = 64;
 
 /// Bytes that may wait to be sent before the next client follows \[byte\].
@@ -55,15 +56,15 @@ pub(crate) struct Successor {
     /// When it said something last, or was told something, and how long it may say nothing.
     heard: Time,
     timeout: Duration,
-    /// Clients in passage, by the numbers that they have there.
+    /// Migrating clients, by the numbers that they have there.
     migrating: BTreeMap<u64, Key>,
     numbered: u64,
     handed: u64,
-    /// Clients that may be at rest.
+    /// Clients that may migrate.
     ready: BTreeSet<Key>,
     /// Those that it does not take.
     declined: BTreeSet<Key>,
-    /// The pools that it was told of, by the marks of their catalogues.
+    /// The pools that it was told of, by the marks of their statement caches.
     pools: HashMap<Vec<u8>, Pool>,
     /// The numbers of statements that it was told of, by their pools' and their own.
     statements: HashMap<(u32, u64), u64>,
@@ -96,6 +97,7 @@ impl Successor {
     }
 
     pub(super) fn latest(&self) -> Option<Time> {
+        // One that serves and owes no answer may be silent for as long as it likes.
         let awaited = self.stage < Stage::Serves || !self.migrating.is_empty();
         awaited.then(|| self.heard + self.timeout)
     }
@@ -120,6 +122,7 @@ impl Successor {
     /// The next thing that it says.
     fn hear(&mut self) -> Result<Option<Message>, Lost> {
         let broken = |_| Lost::Gone;
+        // An event may mean that there is room again, too.
         self.channel.flush().map_err(broken)?;
         loop {
             let said = self.channel.next().map_err(|error| Lost::GivenUp(error.to_string()))?;
@@ -137,6 +140,7 @@ impl Successor {
 
 /// True if a client can be handed over when it rests.
 fn goes_over(client: &Client) -> bool {
+    // The keys of its encryption are within this process, and a replication stream is a server's.
     !client.connection.is_encrypted()
         && client.replication == Replication::No
         && client.statements.rests()
@@ -238,6 +242,7 @@ impl Running {
             (Stage::Told, Message::Ready) => self.begin_takeover(),
             (Stage::Begun, Message::Serves) => self.succeed(),
             (Stage::Begun | Stage::Serves, Message::Has { number }) => {
+                // One that says it of another client is not believed in anything.
                 let key = successor.migrating.remove(&number).ok_or_else(unasked)?;
                 successor.handed += 1;
                 self.inner.handed(key);
@@ -285,6 +290,7 @@ impl Running {
         for (place, socket) in given {
             successor.say(&Message::Listener(place), Some(socket));
         }
+        // Behind them, so that it knows that none is missing.
         successor.say(&Message::Listeners { count }, None);
         successor.stage = Stage::Told;
         successor.channel.flush().map_err(|_| Lost::Gone)
@@ -302,6 +308,7 @@ impl Running {
         if inner.phase == Phase::Open {
             inner.phase = Phase::HandingOver;
         }
+        // Before `Begin`, too: the successor makes its own from then on, and the server has room for so many.
         for pool in 0..inner.pools.len() {
             inner.close_idle(pool);
             inner.settle();
@@ -432,7 +439,7 @@ impl Loop {
         }
     }
 
-    /// A client without a server may be at rest: then it goes on its way to the successor, or, if it
+    /// A client without a server may migrate: then it goes on its way to the successor, or, if it
     /// cannot, is told to go. False if it stays for now.
     pub(crate) fn pass(&mut self, key: Key) -> bool {
         let serves = self.takeover.is_served();
@@ -451,6 +458,7 @@ impl Loop {
             }
             return false;
         }
+        // Before it serves it may yet fail, and then nobody needs to have gone.
         if successor.declined.contains(&key) || !goes_over(client) {
             if serves {
                 self.send_away(key);
@@ -471,12 +479,15 @@ impl Loop {
         sent.is_some()
     }
 
-    /// Sends a client at rest on its way. None if that cannot be.
+    /// Sends a client on its way. None if that cannot be.
     fn send_over(&mut self, key: Key) -> Option<()> {
         let Loop { takeover, clients, pools, config, watchers, again, .. } = self;
         let successor = takeover.successor.as_mut()?;
         let client = clients.get_mut(key)?;
         let pool = &mut pools[client.pool];
+        assert!(matches!(client.state, State::Idle), "who goes over has nothing at the gate");
+        // What is handed over is forgotten without a look at what is due for it.
+        assert_eq!(client.deadline, Deadline::default(), "a client at rest has no deadline");
         pool.cache.declare_types(&mut client.statements);
         let next = successor.pools.len() as u32;
         let mark = pool.cache.mark();
@@ -526,7 +537,9 @@ impl Loop {
         }
         client.state = State::Migrating;
         successor.numbered += 1;
-        successor.migrating.insert(successor.numbered, key);
+        let other = successor.migrating.insert(successor.numbered, key);
+        assert!(other.is_none(), "each client on its way has a number of its own");
+        // From now on an answer is awaited: its silence before was none.
         if successor.migrating.len() == 1 {
             successor.heard = self.now;
         }
@@ -536,7 +549,7 @@ impl Loop {
         Some(())
     }
 
-    /// Sends those on their way that may be at rest, as far as there is room.
+    /// Sends those on their way that may migrate, as far as there is room.
     fn pass_ready(&mut self) {
         while let Some(successor) = &mut self.takeover.successor
             && successor.stage >= Stage::Begun
@@ -552,7 +565,9 @@ impl Loop {
     /// A successor has a client.
     fn handed(&mut self, key: Key) {
         let Some(mut client) = self.clients.remove(key) else { return };
-        self.processes.remove(&client.process);
+        assert!(matches!(client.state, State::Migrating), "nobody else touches it on its way");
+        let cancels = self.processes.remove(&client.process);
+        assert_eq!(cancels, Some(key), "a number for cancelling is of one client");
         let statements = std::mem::take(&mut client.statements);
         self.pools[client.pool].cache.forget(statements);
         self.log_handed(&client);
@@ -562,10 +577,12 @@ impl Loop {
         drop(client);
     }
 
-    /// A client that was in passage stays.
+    /// A client that was migrating stays.
     fn take_back(&mut self, key: Key) {
         let Some(client) = self.clients.get_mut(key) else { return };
+        assert!(matches!(client.state, State::Migrating), "nobody else touches it on its way");
         client.state = State::Idle;
+        // The system tells anew of what is there already when a socket is watched.
         match self.watchers.watch(&mut client.connection, Socket::Client(key)) {
             Ok(()) => self.again.push_back(Socket::Client(key)),
             Err(_) => self.close(key),
@@ -588,6 +605,7 @@ impl Loop {
                         self.handed(key);
                     }
                 }
+                // Declined or not, the others stay; and nobody waits for what else it says.
                 Ok(Some(_)) => {}
                 Ok(None) => match successor.channel.fill() {
                     Ok(Filled::Bytes) => {}

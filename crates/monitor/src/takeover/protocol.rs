@@ -17,6 +17,7 @@ use pgwire::auth::{Credential, Keys};
 pub(super) const FORMAT: u32 = 2;
 
 /// The beginning of a Hello.
+// Whoever connects by mistake, such as a client of the database, is told from a successor by it.
 const GREETING: &[u8; 16] = b"sekisho takeover";
 
 /// The bytes of a frame's tag and length.
@@ -28,6 +29,9 @@ pub(super) const GIVEN_MAX: usize = 4 << 20;
 
 /// The largest frame of a gate that takes over, without its head \[byte\].
 pub(super) const TAKEN_MAX: usize = 4 << 10;
+// Small: it is believed in little, and asks for the memory of a gate that serves.
+const _: () = assert!(12 + WHY_MAX <= TAKEN_MAX && 16 + SECRET_MAX <= TAKEN_MAX, "its words fit");
+const _: () = assert!(TAKEN_MAX <= GIVEN_MAX && GIVEN_MAX <= u32::MAX as usize, "a length fits");
 
 /// The longest cause that is told \[byte\].
 const WHY_MAX: usize = 1000;
@@ -47,6 +51,7 @@ pub(super) enum Message {
     /// A socket that is listened on goes with it.
     Listener(Place),
     /// That were so many.
+    // A socket that the system dropped on the way would be missed by nobody else.
     Listeners { count: u32 },
     /// The successor has read its configuration and has all that it needs.
     Ready,
@@ -58,7 +63,7 @@ pub(super) enum Message {
     Pool(Pool),
     /// A statement that clients have names for.
     Statement { number: u64, statement: ExportedStatement },
-    /// A client at rest; its socket goes with it.
+    /// A client with nothing under way; its socket goes with it.
     Client(Box<MigratingClient>),
     /// The successor has it, and goes on with it from here.
     Has { number: u64 },
@@ -83,6 +88,7 @@ pub(crate) enum Place {
     /// For clients of the network, at the address that the configuration names.
     Tcp { named: String },
     /// For clients of this machine: the path, and the file's number.
+    // By the number whoever ends tells its own file from one that was made there since.
     Unix { path: Vec<u8>, inode: u64 },
     /// For whoever looks at metrics and the live page.
     Http { named: String },
@@ -99,16 +105,18 @@ pub(super) struct Pool {
     pub(super) database: Vec<u8>,
     pub(super) mode: Mode,
     /// The credential for logins at servers, also from clients that got in.
+    // Those do not log in anew: what they brought is known to this process alone.
     pub(super) credential: Credential,
 }
 
-/// A client at rest: let in, with no server and nothing under way.
+/// A client that may migrate: let in, with no server and nothing under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MigratingClient {
     pub(super) number: u64,
     pub(super) pool: u32,
     pub(super) user: Vec<u8>,
     /// Its key for cancelling.
+    // It was told at the login, and is told only then: the client goes on to use it.
     pub(super) process: u32,
     pub(super) secret: Vec<u8>,
     /// The chance that it has written something lately that replicas lack.
@@ -139,6 +147,7 @@ pub(super) enum Malformed {
 
 impl Message {
     fn tag(&self) -> u8 {
+        // One each, and never another's in a later format: an old gate refuses what it does not know.
         match self {
             Message::Hello { .. } => b'H',
             Message::Welcome { .. } => b'W',
@@ -200,6 +209,7 @@ impl Message {
             }
             Message::Ended { handed } => out.u64(*handed),
         }
+        // Here and not by whoever says it: only the bytes tell how long a client with its names is.
         let mut frame = out.0;
         let len = frame.len() - HEAD;
         if len > most {
@@ -217,6 +227,7 @@ impl Message {
     pub(super) fn measure(readable: &[u8], most: usize) -> Result<Option<usize>, Malformed> {
         let Some([_, length @ ..]) = readable.first_chunk::<HEAD>() else { return Ok(None) };
         let len = u32::from_be_bytes(*length) as usize;
+        // Before it is waited for: the length may be anything, and room would be made for it.
         if len > most {
             return Err(Malformed::Long { len, most });
         }
@@ -251,6 +262,7 @@ impl Message {
             b'E' => body.u64().map(|handed| Message::Ended { handed }),
             tag => return Err(Malformed::Tag(tag)),
         };
+        // Bytes behind it would be of another format: what they change is not known.
         message.filter(|_| body.0.is_empty()).ok_or(Malformed::Body(tag))
     }
 }
@@ -278,6 +290,7 @@ impl Out {
     }
 
     fn why(&mut self, why: &str) {
+        // Causes name files and addresses of any length. Cut, they always fit the frame.
         let mut end = why.len().min(WHY_MAX);
         while !why.is_char_boundary(end) {
             end -= 1;
@@ -410,6 +423,7 @@ impl<'a> In<'a> {
     }
 
     fn bytes(&mut self) -> Option<&'a [u8]> {
+        // The length may be anything: no room is made for it, and nothing is read beyond the frame.
         let length = self.u32()? as usize;
         let (front, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
@@ -429,11 +443,13 @@ impl<'a> In<'a> {
     }
 
     fn one_of<T: Copy>(&mut self, all: &[T]) -> Option<T> {
+        // A value of another format is refused: taken for a known one, it would mean something else.
         let at = self.u8()?;
         all.get(usize::from(at)).copied()
     }
 
     fn greeting(&mut self) -> Option<Message> {
+        // Compared before the format: only who says this is told to be of another one.
         let is_ours = self.array().is_some_and(|greeting| greeting == *GREETING);
         let format = self.u32()?;
         is_ours.then_some(Message::Hello { format })
@@ -509,11 +525,13 @@ impl<'a> In<'a> {
 
     fn cancel(&mut self) -> Option<Message> {
         let (number, process) = (self.u64()?, self.u32()?);
+        // No client has a longer one, and each is kept until it was looked at.
         let secret = self.bytes().filter(|secret| secret.len() <= SECRET_MAX)?.to_vec();
         Some(Message::Cancel { number, process, secret })
     }
 
     fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        // Not with room for so many: the count may be anything, and the bytes end before it does.
         let count = self.u32()?;
         let mut all = Vec::new();
         for _ in 0..count {

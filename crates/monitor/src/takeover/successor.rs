@@ -43,6 +43,7 @@ pub(crate) struct Given(Vec<(Place, OwnedFd)>);
 
 impl Given {
     fn take(&mut self, is_it: impl Fn(&Place, &OwnedFd) -> bool) -> Option<(Place, OwnedFd)> {
+        // Whatever the other side calls it: only a listener can be accepted from.
         let listens = |socket: &OwnedFd| SockRef::from(socket).is_listener().unwrap_or(false);
         let at =
             self.0.iter().position(|(place, socket)| is_it(place, socket) && listens(socket))?;
@@ -144,6 +145,7 @@ impl Predecessor {
     ) -> Result<Option<(Predecessor, Given)>, TakeoverError> {
         let stream = match UnixStream::connect(path) {
             Ok(stream) => stream,
+            // No file, or one that a gate which was killed has left behind.
             Err(error)
                 if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
             {
@@ -262,6 +264,7 @@ impl Predecessor {
 fn say(channel: &mut Channel, message: &Message) -> Result<(), TakeoverError> {
     channel.say(message, None).expect("it is short");
     channel.flush().map_err(|_| TakeoverError::Silent)?;
+    // It waits for room as long as it may: what is unsent now is so since the other side reads nothing.
     if channel.unsent() > 0 { Err(TakeoverError::Silent) } else { Ok(()) }
 }
 
@@ -370,6 +373,7 @@ impl Loop {
         match (message, socket) {
             (Message::Pool(pool), _) => drop(predecessor.pools.insert(pool.number, pool)),
             (Message::Statement { number, statement }, _) => {
+                // One that does not fit is passed over: clients with names for it stay where they are.
                 let bytes = predecessor.statement_bytes + statement.tail.len();
                 if bytes <= STATEMENTS_MAX {
                     predecessor.statement_bytes = bytes;
@@ -383,6 +387,8 @@ impl Loop {
                 match taken {
                     Ok(key) => {
                         let message = predecessor.tell(&Message::Has { number });
+                        let last = predecessor.arriving.back();
+                        debug_assert!(last.is_none_or(|(before, _)| *before < message));
                         predecessor.arriving.push_back((message, key));
                     }
                     Err(why) => {
@@ -405,7 +411,7 @@ impl Loop {
         Ok(())
     }
 
-    /// Takes a client in, which is in passage until its predecessor knows.
+    /// Takes a client in, which is migrating until its predecessor knows.
     ///
     /// # Errors
     /// Why it cannot be here. All is as it was then.
@@ -420,6 +426,7 @@ impl Loop {
             migrating;
         let predecessor = self.takeover.predecessor.as_ref().expect("its caller has it");
         let told = predecessor.pools.get(&pool).ok_or("its pool was not told")?.clone();
+        // Its client has the number in its hands: another one cannot be drawn for it.
         if !(1..=SECRET_BYTES).contains(&secret.len()) || !self.is_free(process) {
             return Err("its key for cancelling cannot be used here".into());
         }
@@ -470,8 +477,9 @@ impl Loop {
         client.secret_bytes = secret.len() as u8;
         client.wrote = (wrote == Wrote::Perhaps).then_some(came);
         client.frames.limit(Limits { length_max: self.config.limits.message, ..Limits::SESSION });
-        self.clients.insert(client);
-        self.processes.insert(process, key);
+        let placed = self.clients.insert(client);
+        let other = self.processes.insert(process, key);
+        assert!(placed == key && other.is_none(), "the key was next, and the number free");
         self.follow_client(key);
         Ok(key)
     }
@@ -512,6 +520,7 @@ impl Loop {
 
     fn welcome_taken(&mut self, key: Key) {
         let Some(client) = self.clients.get_mut(key) else { return };
+        assert!(matches!(client.state, State::Migrating), "nobody else touches it on its way");
         (client.state, client.since) = (State::Idle, self.now);
         self.stats.clients_taken_over += 1;
         self.log_login(key);
@@ -519,15 +528,17 @@ impl Loop {
         self.again.push_back(Socket::Client(key));
     }
 
-    /// A client in passage stays with the predecessor: its socket is let go without a word.
+    /// A migrating client stays with the predecessor: its socket is let go without a word.
     fn let_go(&mut self, key: Key) {
         let Some(mut client) = self.clients.remove(key) else { return };
         // It must not be watched here as long as the other one has it.
         let _ = self.watchers.release(&client.connection);
-        self.processes.remove(&client.process);
+        let cancels = self.processes.remove(&client.process);
+        assert_eq!(cancels, Some(key), "a number for cancelling is of one client");
         let statements = std::mem::take(&mut client.statements);
         self.pools[client.pool].cache.forget(statements);
         self.count_out(&client);
+        // Not closed: to shut the socket down would shut it down for the other process, too.
         drop(client);
     }
 

@@ -200,7 +200,7 @@ fn a_large_parse_is_waited_for_with_the_slot() {
     let told = ["ParseComplete", "BindComplete", "200000", "SELECT 1", "ZI"];
     assert_eq!(client.answer(), told);
     let recording = gate.handle.recordings().unwrap().swap_remove(0).unwrap();
-    // The scout's job and this one, each an arrival and a departure.
+    // The welcome connection's job and this one, each an arrival and a departure.
     assert_eq!(recording.steps.len(), 4);
     gate.end();
 }

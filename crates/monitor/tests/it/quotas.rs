@@ -109,6 +109,22 @@ fn the_first_client_of_a_pool_hears_that_nobody_may_wait_for_slots_of_others() {
     gate.end();
 }
 
+/// What waited for a quota on behalf of clients that had gone got its slots while the gate closed what
+/// was left, and began a connection that nobody closed: its slot never came back.
+#[test]
+fn a_gate_that_is_cut_short_gives_back_what_a_quota_lets_pass_at_the_end() {
+    let mut config = config(Mode::Transaction, all(1));
+    config.timeouts.drain = Duration::from_millis(100);
+    let gate = Gate::new(config);
+    let mut first = enter(&gate, "first");
+    first.query("select pg_sleep(3)");
+    gate.until("it is served", |stats| stats.quotas[0].busy == 1);
+    let mut second = Raw::connect(&gate);
+    second.start_at("second", Version::V3_0, &[]);
+    gate.until("its pool asks for the welcome", |stats| stats.quotas[0].waiting == 1);
+    assert_eq!(gate.end().cut, 1);
+}
+
 #[test]
 fn a_pool_keeps_its_turn_so_that_not_each_job_costs_a_connection() {
     let gate = Gate::new(config(Mode::Transaction, all(1)));

@@ -207,6 +207,33 @@ const KEEPS: [(&str, &str, &str, Reason); 12] = [
     ("select set_config('my.a', '2', false), 3", "show my.a", "discard all", Reason::Set),
 ];
 
+/// A client that kept its server could not be given the settings that it began with, and was ended for
+/// that. Its pin never ended, and the next client was told what it had moved of sequences.
+#[test]
+fn who_keeps_a_server_that_refuses_its_settings_leaves_it_as_others_do() {
+    let gate = gate(1, Choices::default());
+    let mut other = enter(&gate);
+    other.ask("create role short_lived");
+    other.ask("create sequence moved; grant all on sequence moved to short_lived");
+    let mut keeps = Raw::enter(&gate, Version::V3_0, &[("role", "short_lived")]);
+    keeps.ask("listen a");
+    let undefined = ["ERROR 55000 lastval is not yet defined in this session", "ZI"];
+    assert_eq!(keeps.ask("select lastval()"), undefined, "what others have moved is forgotten");
+    assert_eq!(keeps.ask("select nextval('moved')")[0], "1");
+    super::runtime().block_on(async {
+        let direct = super::directly().await;
+        super::ask(&direct, "drop owned by short_lived; drop role short_lived").await.unwrap();
+    });
+    assert_eq!(keeps.ask("reset role"), ["RESET", "ZI"]);
+    let refused = "FATAL 22023 the server refuses the settings of this session: role";
+    assert_eq!(keeps.last_words(), refused);
+    assert_eq!(other.ask("select lastval()"), undefined);
+    assert_eq!(gate.stats().pools[0].counters.pins, 1);
+    other.ask("drop sequence moved");
+    drop(other);
+    gate.end();
+}
+
 #[test]
 fn who_keeps_a_server_is_in_the_ledger_until_nothing_keeps_it() {
     let gate = gate(2, Choices { set: SetChoice::Pin, ..Choices::default() });

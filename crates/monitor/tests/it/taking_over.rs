@@ -800,7 +800,7 @@ fn bytes(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as u32).to_be_bytes(), bytes].concat()
 }
 
-/// A client at rest as it goes over, with a setting and a statement: what is said here may change
+/// A client with nothing under way as it goes over, with a setting and a statement: what is said here may change
 /// with the format alone.
 fn resting(number: u64, pool: u32, process: u32) -> Vec<u8> {
     let none = 0_u32.to_be_bytes();

@@ -1,5 +1,5 @@
 //! Several workers: one gate for all of them, whoever's connections these are, and nothing is heard
-//! otherwise than by way of one. `SEKISHO_LONG=SECONDS` has the crowd go on for so long;
+//! otherwise than by way of one. `SEKISHO_LONG=SECONDS` has the clients go on for so long;
 //! `SEKISHO_WORKERS=N` gives the monitors of all other tests so many.
 
 use std::io::{Read, Write};

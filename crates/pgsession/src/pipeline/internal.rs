@@ -10,7 +10,11 @@ use pgwire::frame::Frontend;
 use pgwire::message::{Status, write};
 
 /// The name of a portal that nobody has.
+// No client is kept from using it. One that does loses that portal where a COPY of its own fails.
 const SYNC_MARKER: &[u8] = b"Psekisho: a fence\0";
+
+/// Number of the requests of a question: Close, Sync, Close, Close, Sync.
+pub(super) const QUESTION: usize = 5;
 
 /// State of the last message of a client that has gone: whole at the server, or in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +57,8 @@ impl Pipeline {
         if self.sync_marker == SyncMarker::Placed || !here || self.end.is_some() {
             return;
         }
-        // Close of what does not exist is no error and changes nothing, so it only marks a place
-        // among the replies.
+        // Close of what does not exist is no error and changes nothing, also in a failed transaction, so
+        // it only marks a place among the replies. Its Sync flushes the reply, and leaves no segment open.
         self.sync_marker = SyncMarker::Placed;
         self.say(Frontend::Close, out, |out| out.extend_from_slice(SYNC_MARKER));
         self.say(Frontend::Sync, out, |_| {});
@@ -70,12 +74,16 @@ impl Pipeline {
         let question = Question { held: VecDeque::new(), answer: Answer::Outstanding };
         self.question = Some(Box::new(question));
         (self.skip, self.sync_marker) = (Skip::No, SyncMarker::Placed);
+        // A server that skips answers Z 3 3 Z: it drops the first Close. One that does not answers 3 Z 3
+        // 3 Z, behind a Z for each Sync of the client's that it has not swallowed. So one Z and then two
+        // Closes in a row say that it skips; that Z is of the question, and the only one.
         for closes in [1, 2] {
             for _ in 0..closes {
                 self.say(Frontend::Close, out, |out| out.extend_from_slice(SYNC_MARKER));
             }
             self.say(Frontend::Sync, out, |_| {});
         }
+        assert_eq!(self.queue.len(), QUESTION, "a question has all its requests");
     }
 
     /// The state with which a ReadyForQuery was held back that is the client's, as is known now. Ask
@@ -100,6 +108,7 @@ impl Pipeline {
     /// A COPY fails, a segment without Sync is rolled back (a Sync would commit it), as is a
     /// transaction; what is whole is let run to its end, as PostgreSQL does.
     pub fn abandon(&mut self, forwarded: Forwarded, out: &mut Vec<u8>) -> Abandoned {
+        // The server would take the next bytes for the rest of that message, whatever they are.
         if forwarded == Forwarded::InPart && self.end.is_none() {
             self.end = Some(End::Lost);
         }
@@ -107,14 +116,17 @@ impl Pipeline {
         let Some(kept) = self.kept() else { return Abandoned::Free };
         match kept {
             Kept::Ended(_) | Kept::Replication => return Abandoned::Close(kept),
+            // CopyDone would end the COPY, too, but as if half of the rows were all of them.
             Kept::CopyIn => {
                 self.say(Frontend::CopyFail, out, |out| {
                     out.extend_from_slice(b"the client has gone\0");
                 });
             }
-            // The segment has failed, so this Sync commits nothing.
+            // The segment has failed, so this Sync commits nothing. Only a Sync is read at all.
             Kept::Skipping => self.end_segment(out),
             Kept::Ambiguous if self.skip == Skip::Maybe => self.end_segment(out),
+            // ROLLBACK ends an implicit transaction, too (`UserAbortTransactionBlock`), and warns that
+            // there is no block; nobody hears that. A Sync would commit it.
             Kept::Segment | Kept::InTransaction | Kept::InFailedTransaction => {
                 self.say(Frontend::Query, out, |out| out.extend_from_slice(b"ROLLBACK\0"));
             }
@@ -142,6 +154,7 @@ impl Pipeline {
     ) {
         match self.send(tag, Whose::Gate) {
             Ok(_) => write::message(out, tag, body),
+            // The state that was read off here is not the server's, so the connection is not used on.
             Err(_) => self.end = Some(End::Lost),
         }
     }

@@ -65,6 +65,8 @@ use pgwire::frame::{Frontend, Tag};
 use pgwire::message::Status;
 
 /// Limit of a client's outstanding requests; two bytes each.
+// So the queue of a server takes 8 KiB, however much its client pipelines. A client at the limit is not
+// refused: it is read no further until replies have come.
 pub const OWED_MAX: usize = 4096;
 
 /// Side that asked.
@@ -237,6 +239,10 @@ impl Kind {
     fn owes_ready(self) -> bool {
         matches!(self, Kind::Sync | Kind::Query | Kind::FunctionCall)
     }
+
+    fn may_copy(self) -> bool {
+        matches!(self, Kind::Query | Kind::Execute)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -244,6 +250,8 @@ struct Request {
     kind: Kind,
     whose: Whose,
 }
+
+const _: () = assert!(size_of::<Request>() == 2, "the bound of the queue counts on two bytes each");
 
 impl Request {
     /// True if the server answers it by something that is not ReadyForQuery.
@@ -282,12 +290,13 @@ enum Copy {
     },
 }
 
-/// The server's skipping to the next Sync. While it skips, nothing is outstanding.
+/// The server's skipping to the next Sync. While it skips, no reply is owed to the client; the last
+/// Sync of a [`Question`] may be outstanding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Skip {
     No,
     Yes,
-    /// Yes, unless a Sync ambiguous was answered.
+    /// Yes, unless an ambiguous Sync was answered.
     Maybe,
 }
 
@@ -317,11 +326,12 @@ pub struct Pipeline {
     copy: Copy,
     skip: Skip,
     segment: Segment,
-    /// ReadyForQuery that may come beyond those owed: Syncs ambiguous.
+    /// The ReadyForQuery that may come beyond those owed, one for each ambiguous Sync.
     extra: u32,
     /// The sync marker for these.
     sync_marker: SyncMarker,
     /// The probe that tells whether the server skips.
+    // Boxed, since nearly no connection ever needs it, and each would carry its size.
     question: Option<Box<Question>>,
     flushed: Flushed,
     status: Status,
@@ -413,12 +423,14 @@ impl Pipeline {
         if self.replication == Replication::Yes {
             return Some(Kept::Replication);
         }
+        // A COPY has its request in the queue, too, but it needs more than time: one from the client waits
+        // for rows.
         match self.copy {
             Copy::In { .. } => return Some(Kept::CopyIn),
             Copy::Out => return Some(Kept::CopyOut),
             _ => {}
         }
-        // An empty queue proves nothing here: a Sync ambiguous may still be answered, and its
+        // An empty queue proves nothing here: an ambiguous Sync may still be answered, and its
         // ReadyForQuery would reach the next client.
         if self.extra > 0 {
             return Some(Kept::Ambiguous);
@@ -426,8 +438,14 @@ impl Pipeline {
         if !self.queue.is_empty() {
             return Some(Kept::Owes { ready: self.ready_owed, requests: self.queue.len() as u32 });
         }
+        assert!(
+            self.ready_owed == 0 && self.copy == Copy::Closed,
+            "nobody has asked for what is owed"
+        );
         match (self.skip, self.segment, self.status) {
             (Skip::Yes | Skip::Maybe, ..) => Some(Kept::Skipping),
+            // The status is that of the last ReadyForQuery. An implicit transaction that a segment has
+            // begun since does not show in it, so the segment is asked before.
             _ if self.segment.is_open() => Some(Kept::Segment),
             (_, _, Status::InTransaction) => Some(Kept::InTransaction),
             (_, _, Status::InFailedTransaction) => Some(Kept::InFailedTransaction),
@@ -437,10 +455,13 @@ impl Pipeline {
 
     /// The side that must go on: for deadlines, and for the charge of a held slot.
     pub fn turn(&self) -> Turn {
+        // PostgreSQL sends its buffer with each ReadyForQuery (`ReadyForQuery` in dest.c flushes) and
+        // with Flush. Any other reply may stay there for as long as the client says nothing.
         let comes = self.ready_owed > 0 || self.flushed == Flushed::Yes && !self.queue.is_empty();
         match self.copy {
             _ if self.end.is_some() => Turn::Client,
             Copy::In { .. } => Turn::Client,
+            // What ends the session is in the server's input already, so the server acts next.
             Copy::InBroken { .. } => Turn::Server,
             // The last rows of a COPY that nobody has flushed stay with the server, too.
             _ if comes => Turn::Server,
@@ -450,6 +471,7 @@ impl Pipeline {
 
     /// True if [`SendError::Full`] would be the answer to a client's next request.
     pub fn is_full(&self) -> bool {
+        // Rows and the Syncs among them are not queued, so a COPY goes on at the limit.
         self.queue.len() >= OWED_MAX && !matches!(self.copy, Copy::In { .. })
     }
 
@@ -458,6 +480,8 @@ impl Pipeline {
     /// # Errors
     /// If it must not be sent.
     pub fn send(&mut self, tag: Frontend, whose: Whose) -> Result<Sent, SendError> {
+        // Only a client can ask without end. What the gate sends ends a state that is there, and a
+        // refusal would leave the server in it.
         let bound = if whose == Whose::Client { OWED_MAX } else { usize::MAX };
         self.send_within(tag, whose, bound)
     }
@@ -482,9 +506,13 @@ impl Pipeline {
         if self.end.is_some() {
             return Err(SendError::Ended);
         }
+        // Both sides stream at once there (CopyBoth), and no message answers another.
         if self.replication == Replication::Yes {
             return Ok(Sent::OwesNothing);
         }
+        assert!(self.skip == Skip::No || self.queue.len() <= 1, "a server that skips owes replies");
+        // It ends the session in every state: a server that skips hears it (`SocketBackend`), and a
+        // COPY takes it for an unexpected message.
         if tag == F::Terminate {
             self.end = Some(End::Terminated);
             return Ok(Sent::OwesNothing);
@@ -501,13 +529,11 @@ impl Pipeline {
             F::CopyData | F::CopyDone | F::CopyFail if self.queue.is_empty() => {
                 return Ok(Sent::Discarded);
             }
+            // Rows ahead of the reply that asks for them: nothing ever answers a row.
             F::CopyData => return Ok(Sent::OwesNothing),
             F::Flush if self.skip != Skip::No => return Ok(Sent::Discarded),
             F::Flush => {
-                self.flushed = Flushed::Yes;
-                if whose == Whose::Client && self.segment == Segment::Preparing {
-                    self.segment = Segment::Prepared;
-                }
+                self.flush(whose);
                 return Ok(Sent::OwesNothing);
             }
             F::CopyDone | F::CopyFail => Kind::CopyEnd,
@@ -521,6 +547,7 @@ impl Pipeline {
             F::FunctionCall => Kind::FunctionCall,
         };
         match self.skip {
+            // PostgresMain drops them while `ignore_till_sync` is set, which Sync alone clears.
             Skip::Yes if kind != Kind::Sync => return Ok(Sent::Discarded),
             // The COPY may have swallowed the Sync that would end the skipping: this would run or
             // not, and its reply could not be told from others. A relay asks first (`must_wait`).
@@ -531,22 +558,34 @@ impl Pipeline {
         let sent = self.push(Request { kind, whose }, bound)?;
         self.skip = Skip::No;
         self.segment = self.segment.after(kind);
+        self.count(kind);
+        Ok(if kind == Kind::CopyEnd { Sent::OwesNothing } else { sent })
+    }
+
+    fn flush(&mut self, whose: Whose) {
+        self.flushed = Flushed::Yes;
+        // The client wants to see what it has prepared. A Flush of the gate's says nothing of that.
+        if whose == Whose::Client && self.segment == Segment::Preparing {
+            self.segment = Segment::Prepared;
+        }
+    }
+
+    /// Counts a request that was put behind the others.
+    fn count(&mut self, kind: Kind) {
         match kind {
-            Kind::CopyEnd => {
-                self.copy_ends += 1;
-                return Ok(Sent::OwesNothing);
-            }
+            Kind::CopyEnd => self.copy_ends += 1,
             _ if kind.owes_ready() => self.ready_owed += 1,
             // A Flush before it covers no later request; Sync, Query and FunctionCall need none.
             _ => self.flushed = Flushed::No,
         }
-        Ok(sent)
     }
 
     /// Fails if [`send`](Pipeline::send) would refuse a message of the client for another
     /// reason than that too many are outstanding.
     pub(super) fn permits(&self, tag: Frontend) -> Result<(), SendError> {
         use Frontend as F;
+        // Whoever moves the bytes asks this before anything of the message is written: `send` would say
+        // the same when messages of the gate's for it are on their way.
         let copies = matches!(tag, F::CopyData | F::CopyDone | F::CopyFail);
         match (self.end, self.copy) {
             (Some(_), _) => Err(SendError::Ended),
@@ -564,10 +603,14 @@ impl Pipeline {
     /// would bring the reply is asked for.
     pub(super) fn must_wait(&mut self, tag: Frontend, out: &mut Vec<u8>) -> bool {
         use Frontend as F;
+        // A Sync of the question ends the skipping at the server, while the client's messages are still
+        // dropped up to its own Sync. Whether they are, only the answer tells, so all of them wait.
         let asks = self.question.as_ref().is_some_and(|one| one.answer != Answer::Given);
         if asks && self.end.is_none() {
             return true;
         }
+        // These may stand within a COPY and outside of one, and the queue knows what either makes of
+        // them.
         if matches!(tag, F::CopyData | F::CopyDone | F::CopyFail | F::Sync | F::Flush) {
             return false;
         }
@@ -590,6 +633,7 @@ impl Pipeline {
     /// as the server has been asked.
     pub(super) fn may_begin_anew(&self, tag: Frontend) -> bool {
         use Frontend as F;
+        // Those that are left out belong to what is under way, or begin nothing.
         !matches!(tag, F::CopyData | F::CopyDone | F::CopyFail | F::Sync | F::Flush)
             && self.ready_owed > 0
     }
@@ -598,6 +642,7 @@ impl Pipeline {
     /// has asked for the replies before: what it has prepared so far has said nothing of what is
     /// run.
     pub(super) fn runs_late(&self, tag: Frontend) -> bool {
+        // Execute cannot be the first: without a transaction there is no portal before a Bind.
         matches!(tag, Frontend::Bind | Frontend::Query | Frontend::FunctionCall)
             && (self.segment, self.status) == (Segment::Prepared, Status::Idle)
             && (self.skip, self.end, self.extra) == (Skip::No, None, 0)
@@ -620,6 +665,7 @@ impl Pipeline {
     fn may_be_swallowed(&self) -> bool {
         match self.copy {
             Copy::InEnded { syncs } => syncs > 0,
+            // The second search goes on where the first has stopped: a Sync, and behind it an end.
             Copy::Closed if self.copy_ends > 0 => {
                 let mut kinds = self.queue.iter().map(|request| request.kind);
                 kinds.any(|kind| kind == Kind::Sync) && kinds.any(|kind| kind == Kind::CopyEnd)
@@ -635,6 +681,7 @@ impl Pipeline {
 
     /// True if a COPY has swallowed the request of this number.
     pub(super) fn is_void(&self, number: u64) -> bool {
+        // Nothing leaves the queue but at its front, so a number less that of the front is a place.
         let at = number.checked_sub(self.front_number).and_then(|at| usize::try_from(at).ok());
         at.and_then(|at| self.queue.get(at)).is_some_and(|request| request.kind == Kind::Void)
     }
@@ -652,9 +699,10 @@ impl Pipeline {
     /// While the server waits for rows, only what belongs to that may be sent.
     fn send_into_copy(&mut self, tag: Frontend, syncs: u32) -> Result<Sent, SendError> {
         match tag {
+            // From here on messages count for the main loop again, so they are queued again.
             Frontend::CopyDone | Frontend::CopyFail => self.copy = Copy::InEnded { syncs },
             // PostgreSQL ignores a Sync among rows. It is counted, not queued: it is answered only
-            // if the COPY fails before it has read it.
+            // if the COPY fails before it has read it. Nothing bounds how many come among the rows.
             Frontend::Sync => self.copy = Copy::In { syncs: syncs.saturating_add(1) },
             Frontend::CopyData | Frontend::Flush => {}
             _ => return Err(SendError::DuringCopy { byte: tag.byte() }),
@@ -675,6 +723,7 @@ impl Pipeline {
         match (self.end, self.copy, self.skip) {
             (Some(_), ..) => Err(SendError::Ended),
             (_, Copy::In { .. }, _) => Err(SendError::DuringCopy { byte: tag.byte() }),
+            // The server would pass over the request, so the gate's reply must not come either.
             (_, _, Skip::Yes) => Ok(Sent::Discarded),
             (_, _, Skip::Maybe) => Err(SendError::Ambiguous { tag }),
             _ => self.push(Request { kind: Kind::Here(reply), whose: Whose::Client }, OWED_MAX),
@@ -686,7 +735,8 @@ impl Pipeline {
     /// [`receive`](Pipeline::receive).
     pub fn next_local(&mut self) -> Option<(u64, Local)> {
         match self.queue.front() {
-            // The replies before it give its place, and a Sync ambiguous may be one of them.
+            // Its place is behind the replies to all before it, and one of these may be the ReadyForQuery
+            // of an ambiguous Sync.
             Some(&Request { kind: Kind::Here(reply), .. }) if self.extra == 0 => {
                 Some((self.pop(), reply))
             }
@@ -699,6 +749,7 @@ impl Pipeline {
         if self.queue.len() >= bound {
             return Err(SendError::Full);
         }
+        // A request that a COPY swallows stays as `Void` up to the front: numbers keep no holes.
         let number = self.front_number + self.queue.len() as u64;
         self.queue.push_back(request);
         Ok(Sent::Owes(number))
@@ -709,6 +760,7 @@ impl Pipeline {
     fn pop(&mut self) -> u64 {
         let number = self.front_number;
         self.drop_front();
+        // No reply would ever take these away, and the queue would wait behind them for good.
         while let Some(Request { kind: Kind::CopyEnd | Kind::Void, .. }) = self.queue.front() {
             self.drop_front();
         }
@@ -721,6 +773,10 @@ impl Pipeline {
             self.ready_owed -= u32::from(request.kind.owes_ready());
             self.copy_ends -= u32::from(request.kind == Kind::CopyEnd);
         }
+        if self.queue.is_empty() {
+            assert_eq!((self.ready_owed, self.copy_ends), (0, 0), "counted of no request");
+        }
+        // Both were of the request that was at the front.
         self.stage = Stage::Fresh;
         self.copy = Copy::Closed;
     }
@@ -734,9 +790,13 @@ impl Segment {
                 Kind::Parse | Kind::Describe | Kind::Close,
                 Segment::Preparing | Segment::Prepared | Segment::Open,
             ) => self,
+            // Whether the Query was skipped is not known yet. If it was, this goes on with a segment that
+            // may have run something; that is the worse case, so it is taken.
             (Kind::Parse | Kind::Describe | Kind::Close, Segment::Queried) => Segment::Open,
+            // A Bind runs something, too: the input functions of its parameters' types.
             (Kind::Bind | Kind::Execute, _) => Segment::Open,
             (Kind::Sync, _) => Segment::Closed,
+            // Both end with `finish_xact_command`, which commits what the segment has done before, too.
             (Kind::Query | Kind::FunctionCall, _) if self.is_open() => Segment::Queried,
             _ => self,
         }

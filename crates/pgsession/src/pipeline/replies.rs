@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use super::internal::QUESTION;
 use super::{
     Answer, Copy, End, Flushed, Kind, Pipeline, Replication, Request, Segment, Skip, Stage,
     SyncMarker, Whose,
@@ -108,6 +109,7 @@ impl Pipeline {
             return Err(Violation::Ended { tag });
         }
         let received = self.hear(tag, body);
+        // One reply without a request puts the place of every later one in question, so nothing is repaired.
         if received.is_err() {
             self.end = Some(End::Lost);
         }
@@ -122,10 +124,12 @@ impl Pipeline {
                 self.end = Some(End::Fatal);
                 Ok(Received { to: To::Client, fate: Fate::Ended(End::Fatal) })
             }
+            // The stream of a walsender is not followed; only its end counts.
             _ if self.replication == Replication::Yes => {
                 Ok(Received { to: To::Client, fate: Fate::Underway })
             }
             Backend::NoticeResponse | Backend::NotificationResponse | Backend::ParameterStatus => {
+                // They name no request. All that can tell whom they are for is the request at the front.
                 let own = self.queue.front().is_some_and(|request| request.brings_about(tag));
                 let to = if own { To::Nobody } else { To::Client };
                 Ok(Received { to, fate: Fate::Aside })
@@ -148,17 +152,20 @@ impl Pipeline {
     fn answer_with_ready(&mut self, status: Status) -> Result<Received, Violation> {
         let tag = Backend::ReadyForQuery;
         let extra = self.extra as usize;
+        debug_assert_eq!(self.queue.len(), QUESTION, "nothing is sent behind a question");
+        debug_assert!(extra > 0, "only an ambiguous Sync is asked about");
         let question = self.question.as_mut().expect("its caller has seen it");
         match question.answer {
-            // A Sync ambiguous, or the first one of the question.
+            // An ambiguous Sync, or the first one of the question.
             Answer::Outstanding if question.held.len() < extra => {
                 question.held.push_back(status);
                 return Ok(Received { to: To::Nobody, fate: Fate::Underway });
             }
-            // It does not skip: one Close was answered, and all before is the client's.
+            // It does not skip: one Close was answered, then its Sync. All before is the client's.
             Answer::Begun if !question.held.is_empty() => question.answer = Answer::Given,
             _ => return Err(Violation::Unasked { tag }),
         }
+        // The Close and its Sync go. Two Closes and a Sync are still to be answered, for nobody.
         self.drop_front();
         let number = self.pop();
         (self.extra, self.sync_marker, self.status) = (0, SyncMarker::Absent, status);
@@ -167,11 +174,13 @@ impl Pipeline {
 
     /// CloseComplete while it is asked whether the server skips.
     fn answer_with_close(&mut self) -> Result<Received, Violation> {
+        debug_assert_eq!(self.queue.len(), QUESTION, "nothing is sent behind a question");
         let question = self.question.as_mut().expect("its caller has seen it");
         if question.answer == Answer::Outstanding && !question.held.is_empty() {
             question.answer = Answer::Begun;
             return Ok(Received { to: To::Nobody, fate: Fate::Underway });
         }
+        // A second CloseComplete in a row: behind a skipped Close there is one ReadyForQuery and no more.
         let [status] = *question.held.make_contiguous() else {
             return Err(Violation::Unasked { tag: Backend::CloseComplete });
         };
@@ -187,19 +196,23 @@ impl Pipeline {
     }
 
     fn front(&self, tag: Backend) -> Result<Request, Violation> {
-        self.queue.front().copied().ok_or(Violation::Unasked { tag })
+        let front = self.queue.front().copied().ok_or(Violation::Unasked { tag })?;
+        let waits = !matches!(front.kind, Kind::CopyEnd | Kind::Void);
+        debug_assert!(waits, "{front:?} has no reply, so it cannot be next");
+        Ok(front)
     }
 
     fn ready(&mut self, status: Status) -> Result<Received, Violation> {
         let tag = Backend::ReadyForQuery;
+        // No COPY ends by ReadyForQuery, so one that comes within is nobody's.
         let closed = self.copy == Copy::Closed;
         let (to, fate) = match self.queue.front() {
             Some(request) if closed && request.awaits_ready(self.stage) => {
                 let to = request.to();
                 (to, Fate::Done(self.pop()))
             }
-            // All that can be ambiguous are Syncs, and whether one was counted cannot be told from
-            // whether another was: any of them ends the skipping.
+            // Which of the ambiguous Syncs this one answers cannot be told, and need not be: any of
+            // them ends the skipping.
             _ if closed && self.extra > 0 => {
                 self.extra -= 1;
                 if self.skip == Skip::Maybe {
@@ -221,8 +234,10 @@ impl Pipeline {
 
     fn reply(&mut self, tag: Backend) -> Result<Received, Violation> {
         let front = self.front(tag)?;
+        // Nothing has changed yet if the reply does not fit.
         let step = self.step(front.kind, tag).ok_or(front.unfitting(tag))?;
-        // What can be told apart from ReadyForQuery was asked for behind all that were ambiguous.
+        // Replies come in order, and this one was asked for behind all Syncs that were ambiguous: those
+        // of them that had an answer have had it.
         self.extra = 0;
         match step {
             Step::Goes => {}
@@ -242,6 +257,7 @@ impl Pipeline {
     fn step(&self, kind: Kind, tag: Backend) -> Option<Step> {
         use Backend as B;
         use Kind as K;
+        // A request that has failed has nothing more to say: its ReadyForQuery is heard elsewhere.
         if self.stage == Stage::Failed {
             return None;
         }
@@ -260,6 +276,8 @@ impl Pipeline {
             | (Copy::Closed, K::Execute | K::Query, B::DataRow)
             | (Copy::Closed, K::Query, B::RowDescription)
             | (Copy::Out, K::Execute | K::Query, B::CopyData) => Step::Goes,
+            // A text may have more commands, so a Query is done by its ReadyForQuery alone. Within a COPY
+            // no CommandComplete is listed: that of the COPY comes behind its end.
             (Copy::Closed, K::Query, B::CommandComplete | B::EmptyQueryResponse)
             | (Copy::Closed, K::FunctionCall, B::FunctionCallResponse)
             | (Copy::InEnded { .. }, K::Query, B::CommandComplete) => Step::Answers,
@@ -273,7 +291,11 @@ impl Pipeline {
     /// The request at the front turns out to be COPY: it has read, or will read, what was sent
     /// behind it up to the end of the rows.
     fn begin_copy_in(&mut self) {
+        let copies = self.queue.front().is_some_and(|front| front.kind.may_copy());
+        debug_assert!(copies, "only a Query and an Execute can be COPY");
         let (mut syncs, mut ended, mut broken) = (0, false, false);
+        // `CopyGetData` reads on from the same input: it ignores Sync and Flush, ends at CopyDone or
+        // CopyFail, and takes anything else for a reason to end the session.
         for request in self.queue.iter_mut().skip(1) {
             match request.kind {
                 Kind::Void => continue,
@@ -296,6 +318,7 @@ impl Pipeline {
             (true, _) => Copy::InEnded { syncs },
             _ => Copy::In { syncs },
         };
+        // The Flush may be one that the COPY has swallowed. To ask once more costs a message, no reply.
         self.flushed = Flushed::No;
         // A Sync that is swallowed has closed no segment.
         self.segment =
@@ -309,9 +332,10 @@ impl Pipeline {
             return Err(Violation::Unasked { tag });
         }
         let front = self.front(tag)?;
+        // An error ends the COPY of its request, on whichever side.
         let copy = std::mem::replace(&mut self.copy, Copy::Closed);
-        // As in `reply`, an error is of a request behind all Syncs ambiguous. It may begin a ambiguity
-        // of its own below.
+        // As in `reply`, the request stands behind all Syncs that were ambiguous. Its own COPY may leave
+        // others, below.
         self.extra = 0;
         let (syncs, broken) = match copy {
             Copy::In { syncs } | Copy::InEnded { syncs } => (syncs, false),
@@ -319,6 +343,8 @@ impl Pipeline {
             Copy::Closed | Copy::Out => (0, false),
         };
         let received = match front.kind {
+            // A Sync fails where its commit does, as by a deferred constraint. All three still end by
+            // ReadyForQuery, and `PostgresMain` skips nothing behind them.
             Kind::Sync | Kind::Query | Kind::FunctionCall => {
                 self.stage = Stage::Failed;
                 self.count_ambiguous(syncs);
@@ -339,6 +365,8 @@ impl Pipeline {
                 let next = self.front_number;
                 Received { to: To::Client, fate: Fate::Failed { number, next } }
             }
+            // The last two never stand at the front (`pop`). The gate's own reply does while an ambiguous
+            // Sync is before it; the server, which knows nothing of it, can have no error for it.
             Kind::Here(_) | Kind::CopyEnd | Kind::Void => return Err(front.unfitting(tag)),
         };
         Ok(match self.end {
@@ -352,6 +380,7 @@ impl Pipeline {
         let mut skipped = Skipped::Nothing;
         while let Some(request) = self.queue.front() {
             match request.kind {
+                // The Sync is on its way, so the skipping is over when anything sent from now on is read.
                 Kind::Sync => return skipped,
                 Kind::CopyEnd | Kind::Void => {}
                 _ => skipped = Skipped::Requests,
@@ -368,6 +397,7 @@ impl Pipeline {
     /// the gate's that stands behind them has no place then.
     fn count_ambiguous(&mut self, syncs: u32) {
         self.extra = syncs;
+        // A marker from before stands before these Syncs, and says nothing of them.
         self.sync_marker = SyncMarker::Absent;
         if syncs > 0 && self.queue.iter().any(|request| matches!(request.kind, Kind::Here(_))) {
             self.end = Some(End::Lost);
@@ -429,6 +459,8 @@ impl Request {
 /// True if an error ends the session, from as much of its body as is here: servers put the severity
 /// first, and a second time in English.
 fn is_fatal(body: &[u8]) -> bool {
+    // `send_message_to_frontend` (elog.c) writes S and V before all other fields, so the front of a long
+    // error is enough. An empty field is the end of the message.
     body.split(|&byte| byte == 0)
         .take_while(|field| !field.is_empty())
         .any(|field| matches!(field, b"VFATAL" | b"VPANIC" | b"SFATAL" | b"SPANIC"))

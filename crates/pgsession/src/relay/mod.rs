@@ -64,9 +64,12 @@ use pgwire::message::read::{Fields, ReadError};
 use pgwire::message::{Status, write};
 
 /// Room that is kept for what was written between messages \[byte\].
+// One Parse of the longest text that is allowed would otherwise stay with its server for good.
 const SCRATCH_MAX: usize = 1 << 16;
 
 /// Limit of replies of the gate's own that are held, as PostgreSQL sends a full buffer \[byte\].
+// `PQ_SEND_BUFFER_SIZE` of pqcomm.c: a client that expects PostgreSQL to send by itself behind so many
+// bytes is not kept waiting here either.
 const DUE_MAX: usize = 8192;
 
 /// A client, and the statements of its pool.
@@ -233,9 +236,9 @@ enum Rest {
 #[derive(Debug)]
 enum Names {
     /// The server's own: its client has it for itself.
-    Kept,
+    Passthrough,
     /// Names of the gate's for those of the clients.
-    Rewritten(Box<Server>),
+    Rewriting(Box<Server>),
 }
 
 /// Treatment of a client's messages behind the end of what may be a transaction, before the server
@@ -303,17 +306,17 @@ impl Relay {
     /// For clients that have another server in each transaction. `limits` are those of the server's
     /// messages.
     pub fn new(limits: Limits) -> Relay {
-        Relay::with(Pipeline::new(), Names::Rewritten(Box::default()), limits)
+        Relay::with(Pipeline::new(), Names::Rewriting(Box::default()), limits)
     }
 
     /// For a client that has the server for its whole session: names pass as they are.
     pub fn transparent(limits: Limits) -> Relay {
-        Relay::with(Pipeline::new(), Names::Kept, limits)
+        Relay::with(Pipeline::new(), Names::Passthrough, limits)
     }
 
     /// For a replication connection: nothing is followed, and it is never anybody else's.
     pub fn of_replication(limits: Limits) -> Relay {
-        Relay::with(Pipeline::of_replication(), Names::Kept, limits)
+        Relay::with(Pipeline::of_replication(), Names::Passthrough, limits)
     }
 
     /// Says what becomes from now on of that which clients ask behind the end of what may be a
@@ -338,13 +341,15 @@ impl Relay {
         to_server: &mut impl Out,
         to_client: &mut Vec<u8>,
     ) -> Result<Taken, ClientFault> {
+        // What the server still says then is for the client before: this one would be told it.
         assert!(matches!(self.presence, Presence::There), "the server is not free yet");
         let mut run = Run::new(to_server);
         let taken = self.take(client_statements, frames, readable, &mut run, to_client);
         run.end();
-        if taken.is_err() {
+        match &taken {
+            Ok(taken) => debug_assert!(taken.bytes <= readable.len(), "{taken:?} is not readable"),
             // Before the client is told so and closed.
-            to_client.append(&mut self.due);
+            Err(_) => to_client.append(&mut self.due),
         }
         taken
     }
@@ -378,6 +383,8 @@ impl Relay {
                     }
                 }
                 Piece::Whole { tag, len } | Piece::Begin { tag, len, .. } => {
+                    // Nothing is noted of it before it is taken: the same bytes may come again, and
+                    // perhaps more of them.
                     let message = Message { tag, len, here: &rest[..piece.bytes()] };
                     if let Some(stop) = self.message(client_statements, message, at, run)? {
                         self.put_scratch(run);
@@ -387,6 +394,7 @@ impl Relay {
                             _ => Taken { bytes: at, stop },
                         });
                     }
+                    // While the message is here in part, this waits for its end, above.
                     if self.asked == Rest::None {
                         self.pipeline.resolve(&mut self.scratch);
                     }
@@ -410,6 +418,8 @@ impl Relay {
         run: &mut Run<'_, impl Out>,
     ) -> Result<Option<Stop>, ClientFault> {
         let Message { tag, len, here } = message;
+        // The order counts. A fault is told at once, whatever there is to wait for; Terminate waits for
+        // nothing; and only what need not wait is looked at, since looking has effects.
         self.pipeline.permits(tag)?;
         if tag == Frontend::Terminate {
             return Ok(Some(Stop::Terminated));
@@ -421,8 +431,8 @@ impl Relay {
             return Ok(Some(Stop::Later));
         }
         let forward = match &mut self.names {
-            Names::Kept => transparently(&mut self.pipeline, tag, &mut self.scratch)?,
-            Names::Rewritten(statements) => {
+            Names::Passthrough => transparently(&mut self.pipeline, tag, &mut self.scratch)?,
+            Names::Rewriting(statements) => {
                 let client_statements =
                     (&mut *client_statements.client, &mut *client_statements.cache);
                 let out = &mut self.scratch;
@@ -437,6 +447,7 @@ impl Relay {
             Forward::Behind { bytes } => Some(bytes),
             Forward::Nothing => None,
         };
+        // Counted where it is taken: a message that has to wait comes here again.
         match tag {
             Frontend::Parse => self.prepares.client_parses += 1,
             Frontend::Bind => self.prepares.binds += 1,
@@ -445,6 +456,7 @@ impl Relay {
         // What was written for the message stands before its bytes, or for the first of them.
         self.put_scratch(run);
         if let Some(behind) = behind {
+            debug_assert!(behind <= here.len(), "{behind} bytes of {} replaced", here.len());
             run.pass(at + behind..at + here.len());
         }
         if here.len() < len {
@@ -472,7 +484,8 @@ impl Relay {
         };
         if let Ok(sent) = self.pipeline.send(next, Whose::Gate) {
             write::bare(&mut self.scratch, next);
-            if let (Names::Rewritten(statements), Sent::Owes(number)) = (&mut self.names, sent) {
+            // What the client has prepared counts as an earlier batch from here on.
+            if let (Names::Rewriting(statements), Sent::Owes(number)) = (&mut self.names, sent) {
                 statements.ended(number);
             }
         }
@@ -490,6 +503,8 @@ impl Relay {
     /// Gives the replies of the gate's own that are due where nothing that the server says would bring
     /// them: the client has asked for them by this message, or they are many.
     fn give_due(&mut self, tag: Frontend, to_client: &mut Vec<u8>) {
+        // If the server owes anything, it answers the Flush, and these go before its reply. They never go
+        // into the middle of a message that is passing to the client.
         let asks = tag == Frontend::Flush && !self.pipeline.is_owed();
         if self.said == Rest::None && (asks || self.due.len() > DUE_MAX) {
             to_client.append(&mut self.due);
@@ -499,9 +514,10 @@ impl Relay {
     /// Does what the gate answers itself and has its turn.
     fn answer(&mut self, cache: &mut StatementCache) {
         while let Some((number, reply)) = self.pipeline.next_local() {
-            if let Names::Rewritten(statements) = &mut self.names {
+            if let Names::Rewriting(statements) = &mut self.names {
                 statements.answered(&self.pipeline, number, cache);
             }
+            // Of a client that has gone they count all the same: its names must be put right.
             if matches!(self.presence, Presence::There) {
                 let tag = match reply {
                     Local::ParseComplete => Backend::ParseComplete,
@@ -534,6 +550,7 @@ impl Relay {
             Rest::None | Rest::Falls => Forwarded::Whole,
         };
         self.asked = Rest::None;
+        // The rest of what the server is saying must be read up to its end, for nobody.
         if self.said == Rest::Passes {
             self.said = Rest::Falls;
         }
@@ -558,6 +575,10 @@ impl Relay {
         if !self.is_between() {
             return Abandoned::Waits(Kept::Message);
         }
+        if let Names::Rewriting(statements) = &self.names {
+            assert!(statements.is_settled(), "a reply that is due would be the next client's");
+        }
+        // Its names stay up to here: each reply on the way has confirmed or undone one.
         if let Presence::Gone(client) = std::mem::replace(&mut self.presence, Presence::There) {
             cache.forget(client);
         }
@@ -581,6 +602,7 @@ impl Relay {
             Sent::Owes(number) => Some(number),
             Sent::OwesNothing | Sent::Discarded => None,
         };
+        // The questions before this one are all that is queued: the gate knows its own by these numbers.
         let expected = self.pipeline.front_number() + self.own.len() as u64;
         assert_eq!(number, Some(expected), "a client's questions are answered before the gate's");
         self.own.push_back(expected);
@@ -594,7 +616,7 @@ impl Relay {
     /// # Panics
     /// If replies are owed to a client.
     pub fn discarded(&mut self) {
-        if let Names::Rewritten(statements) = &mut self.names {
+        if let Names::Rewriting(statements) = &mut self.names {
             statements.discarded();
         }
         self.cleaned();
@@ -603,7 +625,7 @@ impl Relay {
     /// The client that was there has the server no longer, and asked for all to its end: what it has
     /// moved of sequences is none of the next one's.
     pub fn parted(&mut self) {
-        if let Names::Rewritten(statements) = &mut self.names {
+        if let Names::Rewriting(statements) = &mut self.names {
             statements.parted();
         }
     }
@@ -611,7 +633,7 @@ impl Relay {
     /// The session has forgotten what it has moved of sequences, as by a [query](Relay::query) of
     /// `DISCARD SEQUENCES`.
     pub fn sequences_discarded(&mut self) {
-        if let Names::Rewritten(statements) = &mut self.names {
+        if let Names::Rewriting(statements) = &mut self.names {
             statements.sequences_discarded();
         }
     }
@@ -619,14 +641,14 @@ impl Relay {
     /// True if the session may have moved sequences for clients before.
     pub fn has_others_sequences(&self) -> bool {
         match &self.names {
-            Names::Rewritten(statements) => statements.has_others_sequences(),
-            Names::Kept => false,
+            Names::Rewriting(statements) => statements.has_others_sequences(),
+            Names::Passthrough => false,
         }
     }
 
     /// The gate has cleaned the session of all that [`left`](Relay::left) tells.
     pub fn cleaned(&mut self) {
-        if let Names::Rewritten(statements) = &mut self.names {
+        if let Names::Rewriting(statements) = &mut self.names {
             statements.cleaned();
         }
     }
@@ -635,19 +657,21 @@ impl Relay {
     /// relay is [transparent](Relay::transparent).
     pub fn left(&self) -> Left {
         match &self.names {
-            Names::Rewritten(statements) => *statements.left(),
-            Names::Kept => Left::default(),
+            Names::Rewriting(statements) => *statements.left(),
+            Names::Passthrough => Left::default(),
         }
     }
 
     /// The connection is at its end: what its client has asked and got no reply for has not
     /// happened. `client` as in [`from_server`](Relay::from_server).
     pub fn end(self, client: Option<&mut Client>, cache: &mut StatementCache) {
+        // A client that has gone is the relay's to put right and forget. One that is there is told by its
+        // owner, and goes on.
         let mut gone = match self.presence {
             Presence::Gone(client) => Some(client),
             Presence::There => None,
         };
-        if let (Names::Rewritten(statements), Some(client)) = (self.names, gone.as_mut().or(client))
+        if let (Names::Rewriting(statements), Some(client)) = (self.names, gone.as_mut().or(client))
         {
             statements.lost(client, cache);
         }
@@ -665,6 +689,10 @@ impl Relay {
             _ if !self.is_between() => Some(Kept::Message),
             // `due` goes with this relay: these replies would reach the next client.
             None if !self.due.is_empty() => Some(Kept::Segment),
+            None => {
+                assert!(self.own.is_empty(), "a question of the gate's is not answered");
+                None
+            }
             kept => kept,
         }
     }
@@ -677,8 +705,8 @@ impl Relay {
     /// choice.
     pub fn pins(&self) -> Reasons {
         match &self.names {
-            Names::Rewritten(statements) => statements.pins(),
-            Names::Kept => Reasons::default(),
+            Names::Rewriting(statements) => statements.pins(),
+            Names::Passthrough => Reasons::default(),
         }
     }
 
@@ -696,8 +724,9 @@ impl Relay {
     pub fn take_prepares(&mut self) -> Prepares {
         let Prepares { client_parses, binds, .. } = std::mem::take(&mut self.prepares);
         let server_parses = match &mut self.names {
-            Names::Rewritten(statements) => statements.take_parses(),
-            Names::Kept => client_parses,
+            Names::Rewriting(statements) => statements.take_parses(),
+            // A Parse passes as it is, so the server gets each.
+            Names::Passthrough => client_parses,
         };
         Prepares { client_parses, server_parses, binds }
     }
@@ -705,8 +734,8 @@ impl Relay {
     /// Number of statements that the server has prepared for clients, as far as that is known.
     pub fn prepared(&self) -> usize {
         match &self.names {
-            Names::Rewritten(statements) => statements.prepared(),
-            Names::Kept => 0,
+            Names::Rewriting(statements) => statements.prepared(),
+            Names::Passthrough => 0,
         }
     }
 }
@@ -718,6 +747,8 @@ fn transparently(
     out: &mut Vec<u8>,
 ) -> Result<Forward, SendError> {
     if pipeline.is_full() {
+        // The server may hold all replies back until it is asked for them, and the client that would ask
+        // is not read any more.
         if pipeline.turn() == Turn::Client {
             pipeline.send(Frontend::Flush, Whose::Gate)?;
             write::bare(out, Frontend::Flush);

@@ -48,6 +48,7 @@ impl<'a, O: Out> Run<'a, O> {
     }
 
     pub(super) fn pass(&mut self, range: Range<usize>) {
+        debug_assert!(self.range.end <= range.start, "{range:?} comes behind {:?}", self.range);
         if range.start == self.range.end {
             self.range.end = range.end;
         } else {
@@ -57,6 +58,7 @@ impl<'a, O: Out> Run<'a, O> {
     }
 
     pub(super) fn put(&mut self, bytes: &[u8]) {
+        // What has passed stands before what is put: whoever copies keeps this order.
         self.end();
         self.out.put(bytes);
     }
@@ -65,6 +67,7 @@ impl<'a, O: Out> Run<'a, O> {
         if !self.range.is_empty() {
             self.out.pass(self.range.clone());
         }
+        // Empty, but where it was: what comes next must not be taken for what is out already.
         self.range = self.range.end..self.range.end;
     }
 }

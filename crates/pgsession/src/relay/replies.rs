@@ -52,7 +52,8 @@ impl Relay {
         readable: &[u8],
     ) -> Result<Taken, ServerFault> {
         let mut at = 0;
-        // What became of the row before, where there is one: the next becomes the same.
+        // The treatment of the row before, where there is one. Rows change no state, so the next has the
+        // same. A result of a million rows asks the pipeline once.
         let mut row: Option<(Backend, Rest)> = None;
         loop {
             let rest = &readable[at..];
@@ -77,11 +78,14 @@ impl Relay {
                     if row == Some((tag, Rest::Passes)) {
                         replies.run.pass(at..end);
                     }
+                    // `Frames::take` notes nothing of a message that is whole.
                     at = end;
                     continue;
                 }
                 Piece::Whole { tag, len } | Piece::Begin { tag, len, .. } => {
                     let message = &readable[at..end];
+                    // The gate's own replies that were due before this one: PostgreSQL would have sent
+                    // them earlier.
                     self.put_due(replies.run);
                     let passes = self.said(&mut replies, tag, message)?;
                     if passes {
@@ -102,6 +106,7 @@ impl Relay {
                 }
             }
             at += self.frames.take(piece);
+            // A FATAL that is longer than the buffer still passes to its end.
             if matches!(self.pipeline.kept(), Some(Kept::Ended(_))) && self.said == Rest::None {
                 return Ok(Taken { bytes: at, stop: Stop::Ended });
             }
@@ -125,14 +130,17 @@ impl Relay {
         message: &[u8],
     ) -> Result<bool, ServerFault> {
         let body = &message[HEAD..];
+        // The pipeline comes first: it says whose the reply is, and numbers the request that it answers.
         let received = self.pipeline.receive(tag, body)?;
+        debug_assert!(self.scratch.is_empty(), "written for another message");
         let hears = matches!(self.presence, Presence::There) && replies.client.is_some();
         let is_clients = received.to == To::Client && hears;
         if matches!(tag, Backend::DataRow | Backend::CopyData) {
             return Ok(is_clients);
         }
         let mut treatment = Treatment::Pass;
-        if let Names::Rewritten(statements) = &mut self.names {
+        if let Names::Rewriting(statements) = &mut self.names {
+            // A client that has gone is still the one that asked: its names follow the replies.
             let client = match &mut self.presence {
                 Presence::Gone(client) => Some(client),
                 Presence::There => replies.client.as_deref_mut(),
@@ -152,8 +160,8 @@ impl Relay {
             self.scratch.clear();
         }
         let completed = match &mut self.names {
-            Names::Rewritten(statements) => statements.take_completed(),
-            Names::Kept => None,
+            Names::Rewriting(statements) => statements.take_completed(),
+            Names::Passthrough => None,
         };
         let left = completed.as_ref().map_or(&[][..], Completed::effects);
         let instead = self.tell(&mut replies.news, (tag, received), hears, body, left)?;
@@ -163,6 +171,7 @@ impl Relay {
             let (name, _) = read::parameter_status(body)?;
             write::parameter_status(&mut self.scratch, name, value);
         }
+        // As PostgreSQL reports settings: a driver that has read ReadyForQuery may read no further.
         if tag == Backend::ReadyForQuery && is_clients {
             let told = tells(&mut replies.news);
             if !told.is_empty() {
@@ -170,6 +179,8 @@ impl Relay {
             }
         }
         self.answer(replies.cache);
+        // In their order: what stands for this reply, the gate's own replies behind it, and the
+        // ReadyForQuery that were held until it was known whose they are.
         let mut locals = std::mem::take(&mut self.scratch);
         locals.append(&mut self.due);
         while let Some(status) = self.pipeline.next_ready() {
@@ -210,6 +221,7 @@ impl Relay {
                 } else if is_clients {
                     news(News::Failed(fields));
                 } else if self.own.front() == Some(&self.pipeline.front_number()) {
+                    // The first error is the cause; one that follows it in the same text is not.
                     let code = fields.and_then(|fields| fields.sqlstate());
                     self.own_failed.get_or_insert(code.unwrap_or(SqlState::PROTOCOL_VIOLATION));
                 }
@@ -228,6 +240,7 @@ impl Relay {
             {
                 news(News::Completed { tag: b"", left });
             }
+            // What no CommandComplete has told (`counted`) goes before anybody may have the server.
             Backend::ReadyForQuery if is_clients => {
                 if !left.is_empty() {
                     news(News::Completed { tag: b"", left });
@@ -236,6 +249,7 @@ impl Relay {
             }
             _ => {}
         }
+        // A question is done by its ReadyForQuery; until then its error and its rows are gathered.
         if let Fate::Done(number) = received.fate
             && self.own.front() == Some(&number)
         {

@@ -116,6 +116,7 @@ impl Default for Choices {
 impl Choices {
     /// The policy for a SET of this.
     fn set(&self, name: &[u8]) -> SetChoice {
+        // What every server reports is known without its text, so it costs nothing to track.
         let always = is_reported(name) || self.tracked.iter().any(|one| one == name);
         if always { SetChoice::Track } else { self.set }
     }
@@ -205,6 +206,15 @@ impl Reason {
         })
     }
 }
+
+// Bits and lists of reasons go by this order.
+const _: () = {
+    let mut at = 0;
+    while at < Reason::ALL.len() {
+        assert!(Reason::ALL[at] as usize == at, "`ALL` has each reason once, in its order");
+        at += 1;
+    }
+};
 
 /// Several kinds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -373,6 +383,7 @@ impl Verdict {
                     _ => choices.set,
                 };
                 let sure = match &effect.what {
+                    // A report tells the value that the text does not.
                     EffectKind::Set { name, value } => value.is_some() || is_reported(name),
                     EffectKind::SetUnknown => false,
                     // Going back to what the connection began with leaves nothing.
@@ -409,6 +420,8 @@ impl Verdict {
             Reason::Hold => choices.hold,
             Reason::Prepare => choices.prepare,
             Reason::Load => choices.load,
+            // Nobody has chosen to refuse what cannot be read, and what it leaves is not known: so it
+            // pins.
             Reason::Unreadable => Choice::Pin,
         };
         choice.into()
@@ -418,6 +431,7 @@ impl Verdict {
 /// Decision on a text with these session effects. A text that its server refuses as a whole passes.
 pub fn decide(effects: &Effects, choices: &Choices) -> Decision {
     if effects.unclear == Some(Unclear::Encoding) {
+        // The server can read it, so it runs; one that is unterminated does not.
         return Decision::Pin { reason: Reason::Unreadable, at: 0..0 };
     }
     let mut decision = Decision::Pass;
@@ -427,6 +441,7 @@ pub fn decide(effects: &Effects, choices: &Choices) -> Decision {
             (Verdict::Refuse, _) => {
                 return Decision::Refuse(Refusal { reason, at: effect.at.clone() });
             }
+            // The first reason is told; a later refusal still counts, above.
             (_, pinned @ Decision::Pin { .. }) => pinned,
             (Verdict::Pin, _) => Decision::Pin { reason, at: effect.at.clone() },
             (Verdict::Clean, _) | (_, Decision::Clean) => Decision::Clean,
@@ -508,6 +523,8 @@ impl Followed {
     /// a call by number. It is never refused. None if it is trusted.
     pub fn code(choices: &Choices) -> Option<Followed> {
         let effect = Effect { command: 0, at: 0..0, what: EffectKind::Code };
+        // Where code is refused, this still passes, since most large texts and calls by number run none.
+        // Its server is cleaned.
         let pins = match choices.code {
             CodeChoice::Trust => return None,
             CodeChoice::Pin => Reasons::of(Reason::Code),
@@ -520,6 +537,8 @@ impl Followed {
     /// The same text where it is known what some of its leaves execute, each by its place: what that
     /// leaves stands in the place of it.
     pub fn executing(&self, known: &[(usize, Option<&Followed>)]) -> Followed {
+        let all = self.effects.effects.len();
+        debug_assert!(known.iter().all(|(place, _)| *place < all), "of another text: {known:?}");
         let mut effects = Effects { effects: Vec::new(), ..self.effects.clone() };
         let (mut pins, mut sequences) = (Reasons::default(), self.sequences);
         for (at, effect) in self.effects.effects.iter().enumerate() {
@@ -530,6 +549,8 @@ impl Followed {
                 continue;
             };
             let Some(executed) = executed else { continue };
+            // As effects of the command that executes it, or they would be told of another
+            // CommandComplete.
             let here = |what: &EffectKind| Effect { what: what.clone(), ..effect.clone() };
             effects
                 .effects

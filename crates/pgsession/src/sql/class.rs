@@ -112,6 +112,7 @@ impl Rules {
                 Test::Database(pattern) => pattern.fits(subject.database),
                 Test::ApplicationName(pattern) => pattern.fits(subject.application_name),
                 Test::Tag { name, value } => {
+                    // Once for all rules that ask.
                     let read = || Tags::of(subject.text, subject.lexer_mode).unwrap_or_default();
                     let tags = tags.get_or_insert_with(read);
                     tags.value(name).is_some_and(|found| value.fits(found))

@@ -2,7 +2,7 @@
 
 use super::choices::{Reason, Reasons};
 use super::effects::{EffectKind, Effects};
-use super::settings::{Settings, write_reset};
+use super::settings::{Settings, without_end, write_reset};
 use super::tokens::Unclear;
 use pgwire::message::Status;
 
@@ -33,7 +33,9 @@ const STAYS: u16 = bit(Reason::AdvisoryLock)
     | bit(Reason::Sequence)
     | bit(Reason::Unreadable);
 /// Session state that may be there though its command has failed.
+// A PREPARE that fails has made nothing; a function that fails may have taken its lock before.
 const SLIPS: u16 = STAYS & !bit(Reason::Prepare);
+const _: () = assert!(STAYS & (bit(Reason::Set) | PATH) == 0, "a rollback takes settings back");
 
 /// A search_path under which things may be temporary: DISCARD TEMP is not the end of them while it is
 /// there. It is no reason of its own.
@@ -62,8 +64,10 @@ impl Left {
             if let Some(reason) = Reason::of(what) {
                 let path = if *what == EffectKind::TemporaryPath { PATH } else { 0 };
                 let bits = bit(reason) | path;
+                // What no rollback takes back is there from now on, whatever becomes of the transaction.
                 self.kinds |= bits & STAYS;
                 self.open |= bits & !STAYS;
+                // Made again behind its end, it does not go.
                 self.going &= !bits;
             }
             self.going |= match what {
@@ -74,6 +78,7 @@ impl Left {
                 {
                     PATH
                 }
+                // Under such a path the next table without a schema is temporary again.
                 EffectKind::DiscardTemporary
                     if (self.kinds | self.open) & !self.going & PATH != 0 =>
                 {
@@ -102,6 +107,7 @@ impl Left {
 
     /// An error has come: what was on its way out may have stayed.
     pub fn failed(&mut self) {
+        // What a command of this text was to take away may be back, so nothing counts as going.
         self.going = 0;
         self.failed = true;
         self.kinds |= self.asked & SLIPS;
@@ -121,11 +127,13 @@ impl Left {
     }
 
     fn committed(&mut self) {
+        debug_assert_eq!(self.open & STAYS, 0, "that is there already");
         self.kinds = (self.kinds | self.open) & !self.going;
         (self.open, self.going, self.failed) = (0, 0, false);
     }
 
     fn rolled_back(&mut self) {
+        debug_assert_eq!(self.open & STAYS, 0, "no rollback takes that back");
         (self.open, self.going, self.failed) = (0, 0, false);
     }
 
@@ -179,9 +187,12 @@ impl Cleanup {
     /// That of a server with this left, and these settings. RESET ALL would keep role and session
     /// authorization, so these are named.
     pub fn of(left: &Left, server: &Settings) -> Cleanup {
+        // A library stays in its process (`load_file`), and may have changed anything there.
         if left.has(Reason::Load) {
             return Cleanup::Close;
         }
+        // DISCARD ALL ends all of these. It also drops what the server has prepared for all clients, and
+        // must stand alone (`PreventInTransactionBlock`), so it is the last resort.
         if left.has(Reason::Prepare)
             || left.has(Reason::Authorization)
             || left.has(Reason::Unreadable)
@@ -189,10 +200,13 @@ impl Cleanup {
         {
             return Cleanup::Discard;
         }
+        // Of code anything that a command can undo is taken to be there.
         let code = left.has(Reason::Code);
         let has = |reason| code || left.has(reason);
         let role = has(Reason::Role) || server.names().any(|name| name == b"role");
         let (mut first, mut last) = (Vec::new(), Vec::new());
+        // In the order of `DiscardAll`: to close a cursor may run somebody's code, so that comes before
+        // all else is reset. RESET ALL leaves role and user as they are, so these are named.
         for (needed, command) in [
             (has(Reason::Hold), &b"CLOSE ALL; "[..]),
             (code, b"RESET SESSION AUTHORIZATION; "),
@@ -219,7 +233,7 @@ impl Cleanup {
         if text.is_empty() {
             return Cleanup::Nothing;
         }
-        text.truncate(text.len() - 2);
+        without_end(&mut text);
         Cleanup::Batch(text)
     }
 

@@ -16,6 +16,7 @@ use super::settings::{Value, is_meaning};
 use super::tokens::{Kind, LexerMode, Token, Unclear};
 
 /// Limit of the session effects that are told of one text; one with more is [`EffectKind::Many`].
+// A text with more is followed no further: its client keeps its server, which is always right.
 const EFFECTS_MAX: usize = 256;
 
 /// Session effects of a text.
@@ -175,8 +176,12 @@ pub fn effects(text: &[u8], lexer_mode: LexerMode) -> Effects {
     });
     match read {
         Ok(commands) => found.commands = Some(commands),
+        // The server refuses the text as a whole, or nobody can read it: half of it says nothing.
         Err(unclear) => return Effects { unclear: Some(unclear), ..Effects::default() },
     }
+    debug_assert!(found.effects.len() <= EFFECTS_MAX, "{} effects", found.effects.len());
+    debug_assert!(found.effects.is_sorted_by_key(|effect| effect.command), "{found:?}");
+    debug_assert!(found.effects.iter().all(|effect| effect.at.end <= text.len()), "{found:?}");
     found
 }
 
@@ -256,6 +261,7 @@ impl Look<'_, '_> {
 
     /// Reads the words that make a command what it is.
     fn command(&mut self) -> Step {
+        // A command begins with a keyword, or with a parenthesis before SELECT, which `rest` reads.
         let first = self.reader.now();
         if first.kind != Kind::Word {
             return Ok(());
@@ -278,6 +284,7 @@ impl Look<'_, '_> {
             b'd' if self.takes("declare")? => return self.declare(start),
             b'd' if self.takes("discard")? => return self.discard(start),
             b'e' if self.takes("explain")? => return self.explain(),
+            // INTO names a table that is there: nothing is made by it.
             b'i' if self.is("insert") => self.into = Into::Not,
             b'm' if self.is("merge") => self.into = Into::Not,
             _ => {}
@@ -285,13 +292,16 @@ impl Look<'_, '_> {
         let what = match text[start].to_ascii_lowercase() {
             b'l' if self.takes("listen")? => EffectKind::Listen,
             b'l' if self.takes("load")? => EffectKind::Load,
+            // Of one channel nothing can be told: others may be listened to still.
             b'u' if self.takes("unlisten")? && self.reader.now().kind == Kind::Operator => {
                 EffectKind::UnlistenAll
             }
+            // PREPARE TRANSACTION ends a transaction, and leaves the session nothing.
             b'p' if self.takes("prepare")? && !self.is("transaction") => EffectKind::Prepare,
             b'e' if self.takes("execute")? => EffectKind::Execute,
             b'd' if self.takes("deallocate")? => {
                 self.takes("prepare")?;
+                // One statement less says nothing of the others.
                 if !self.is("all") {
                     return Ok(());
                 }
@@ -320,6 +330,7 @@ impl Look<'_, '_> {
         if !self.takes("work")? {
             self.takes("transaction")?;
         }
+        // Without TO the tag tells that the transaction has ended.
         if self.takes("to")? {
             self.takes("savepoint")?;
             self.savepoint(start, EffectKind::RollbackTo)?;
@@ -344,11 +355,13 @@ impl Look<'_, '_> {
         ahead.advance()?;
         let function = ahead.function()?;
         let what = match function.as_deref() {
+            // Where it is not alone `word` finds it again, and claims no value.
             Some(b"set_config") => match ahead.set_config()? {
                 Some((what, Alone::Yes)) => what,
                 _ => return Ok(()),
             },
             Some(b"pg_advisory_unlock_all") => {
+                // Beside other things it may run or not, so the locks may still be there.
                 if !ahead.mark(b'(')? || !ahead.mark(b')')? || !ahead.ends_select()? {
                     return Ok(());
                 }
@@ -410,6 +423,8 @@ impl Look<'_, '_> {
                 _ => 0,
             };
         match text[inner].to_ascii_lowercase() {
+            // The shortest name that counts has so many bytes, which spares most words a copy of their
+            // name.
             b'p' if length >= 16 => {
                 if let Some(what) = lock(&now.name(text).unwrap_or_default()) {
                     self.reader.advance()?;
@@ -419,6 +434,7 @@ impl Look<'_, '_> {
             }
             b'c' | b'l' if length >= 7 && asks_of_sequence(&now.name(text).unwrap_or_default()) => {
                 self.reader.advance()?;
+                // A column may have that name.
                 if self.reader.now().kind == Kind::Mark(b'(') {
                     self.leave(now.start, EffectKind::Sequence);
                 }
@@ -430,6 +446,7 @@ impl Look<'_, '_> {
                 let what = self.reader.clone().set_config()?.map(|(what, _)| what);
                 let temporary = what.iter().flatten().any(EffectKind::sets_temporary_path);
                 match what {
+                    // Until the end of its transaction, and of no meaning to any text.
                     Some(None) => {}
                     Some(Some(EffectKind::Set { name, .. })) => {
                         self.leave(now.start, EffectKind::Set { name, value: None });
@@ -451,6 +468,7 @@ impl Look<'_, '_> {
                 self.temporary(now.start)?;
                 return Ok(());
             }
+            // Only the first one is of the table; another is taken for the worst.
             b'i' if self.takes("into")? => {
                 self.into = Into::May;
                 self.reader.advance()?;
@@ -485,6 +503,7 @@ impl Look<'_, '_> {
             self.takes("global")?;
         }
         let routine = ["function", "procedure", "trigger", "event", "rule", "constraint"];
+        // What a trigger executes is a function.
         let executes = !routine.iter().any(|word| self.is(word));
         if self.is("function") || self.is("procedure") {
             self.bodies = Bodies::Strings;
@@ -511,6 +530,7 @@ impl Look<'_, '_> {
                     self.reader.advance()?;
                     if self.takes("commit")? && self.is("drop") {
                         // It ends with its transaction.
+                        // Only if nothing was found since: the effect is removed by its place.
                         if let Some(at) = temporary.take().filter(|at| at + 1 == self.out.len()) {
                             self.out.remove(at);
                         }
@@ -544,6 +564,7 @@ impl Look<'_, '_> {
     }
 
     fn declare(&mut self, start: usize) -> Step {
+        // Behind FOR the query stands, in which WITH begins something else.
         while !self.reader.ends() && !self.is("for") {
             if self.takes("with")? {
                 if self.takes("hold")? {
@@ -559,6 +580,7 @@ impl Look<'_, '_> {
     fn explain(&mut self) -> Step {
         loop {
             if self.reader.now().kind == Kind::Mark(b'(') {
+                // Options in parentheses, which may have such words as values.
                 let depth = self.reader.depth();
                 while !self.reader.ends() && self.reader.depth() >= depth {
                     self.reader.advance()?;
@@ -616,6 +638,7 @@ impl Look<'_, '_> {
 
     /// `SET LOCAL`: what the same without LOCAL would leave that counts before the transaction ends.
     fn set_locally(&mut self, start: usize) -> Step {
+        // SET LOCAL has the forms of SET, so it is read as one; what it leaves is weighed again.
         let before = self.out.len();
         self.set_rest(start)?;
         for effect in self.out.split_off(before) {
@@ -635,6 +658,8 @@ impl Look<'_, '_> {
                 return self.authorization(start);
             }
         }
+        // `SET time TO ...` sets a setting of that name, `SET TIME ZONE ...` another one: what follows
+        // decides.
         let special = self.reader.now();
         let mut ahead = self.reader.clone();
         let Some(name) = ahead.setting()? else {
@@ -696,6 +721,7 @@ impl Look<'_, '_> {
         if is_local(&name) {
             return Ok(());
         }
+        // In quotes it is a value like any other.
         let unquoted_default = self.is("default");
         let value = values(&mut self.reader)?;
         if unquoted_default && self.reader.ends() {
@@ -730,6 +756,7 @@ impl Look<'_, '_> {
                 while self.reader.now().kind == Kind::Word && level.len() < 2 {
                     let name = self.reader.now().name(self.reader.text()).unwrap_or_default();
                     self.reader.advance()?;
+                    // The other levels have two words.
                     let last = name == b"serializable" || !level.is_empty();
                     level.push(name);
                     if last {
@@ -780,6 +807,8 @@ fn lock(name: &[u8]) -> Option<EffectKind> {
 /// True if a text names `currval` or `lastval` anywhere, in whatever string or comment.
 pub(super) fn asks_of_sequences(text: &[u8]) -> bool {
     let is = |at: &[u8], name: &[u8]| at.eq_ignore_ascii_case(name);
+    // A string of code is not read as code: a word in a comment of it is taken for a call. That is the
+    // safe side.
     text.windows(7).any(|at| is(at, b"currval") || is(at, b"lastval"))
 }
 

@@ -25,11 +25,14 @@ impl Hash {
 
     /// Bytes that do not run into the next ones.
     pub(super) fn part(&mut self, bytes: &[u8]) {
+        // The length before them, or "a" and "bc" would be like "ab" and "c".
         (bytes.len() as u64).to_be_bytes().iter().for_each(|&byte| self.byte(byte));
         bytes.iter().for_each(|&byte| self.byte(byte));
     }
 
     pub(super) fn end(self) -> u64 {
+        // FNV leaves the upper bits little stirred where inputs are short; these are the steps of
+        // SplitMix64.
         let mut mixed = self.0;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -187,6 +190,8 @@ impl<'a> Places<'a> {
                 Kind::Semicolon => {
                     self.unsigned();
                     self.list = List::No;
+                    // Counted when something follows: those at the beginning and at the end are none of
+                    // the statement.
                     self.semicolons += usize::from(self.hash.0 != Hash::default().0);
                     self.signs = Signs::Number;
                 }
@@ -222,6 +227,7 @@ impl<'a> Places<'a> {
             _ => Sign::None,
         };
         match self.list {
+            // One place stands for all of the list, however many follow.
             List::Comma => self.list = List::Place,
             List::Begins => {
                 self.count(b'?', b"");

@@ -181,6 +181,7 @@ impl KeyRule {
         match (&self.mapping, value) {
             (Mapping::Hash, value) => {
                 let mut hash = Hash::default();
+                // As text in either format, or one key would go to two servers.
                 hash.part(&text(value));
                 Ok(hash.end())
             }
@@ -208,6 +209,7 @@ impl KeyRule {
         let Place { token, sign } = place.ok_or(KeyError::Missing)?;
         let written = &text[token.at()];
         let value = match token.kind {
+            // The text shows a place for a value, and each Bind has another one there.
             Kind::Parameter => {
                 let number = std::str::from_utf8(&written[1..]).ok();
                 let number = number.and_then(|number| number.parse().ok());
@@ -255,6 +257,7 @@ impl KeyRules {
         for rule in &self.rules {
             match &rule.at {
                 Where::Comment { name } => {
+                    // Read once, and not at all where an earlier rule is for the text.
                     if tags.is_none() {
                         tags = Some(Tags::of(text, lexer_mode).map_err(|_| KeyError::Text)?);
                     }

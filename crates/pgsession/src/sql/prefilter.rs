@@ -26,7 +26,9 @@ pub fn prefilter(text: &[u8], lexer_mode: LexerMode) -> Prefilter {
     let is = |keyword: &[u8]| word.eq_ignore_ascii_case(keyword);
     let alone = rest.iter().all(|byte| matches!(byte, b';' | b' '));
     let reads = match word.len() {
+        // By length first: most texts are told apart by one comparison.
         3 => return if is(b"end") && alone { Prefilter::Nothing } else { Prefilter::Unknown },
+        // What follows it reads or writes rows, as the others do.
         4 => is(b"with"),
         5 if is(b"begin") && alone => return Prefilter::Opens,
         6 if is(b"commit") && alone => return Prefilter::Nothing,
@@ -54,6 +56,8 @@ fn is_suspect(text: &[u8]) -> bool {
         };
         match byte {
             b';' => !behind.iter().all(|byte| matches!(byte, b';' | b' ' | b'\t' | b'\r' | b'\n')),
+            // One rare byte of each word is looked for, and only there the rest is compared: `set_config`
+            // and `pg_advisory_...`, TEMP, `currval` and `lastval`, `U&`.
             b'_' => starts(b"config") || starts(b"advisory"),
             b'm' | b'M' => starts(b"p") && follows(b"te"),
             b'v' | b'V' => starts(b"al") && (follows(b"curr") || follows(b"last")),

@@ -35,6 +35,7 @@ pub fn access(text: &[u8], lexer_mode: LexerMode) -> Result<Access, Unclear> {
         }
         let opens = reader.takes("begin")? || reader.takes("start")?;
         let said = if opens {
+            // This one may be another transaction than that of which something was said before.
             if commands > 0 && access != Access::Unsaid {
                 return Ok(Access::Unsaid);
             }

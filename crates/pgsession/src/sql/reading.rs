@@ -50,6 +50,7 @@ impl<'a> Reader<'a> {
 
     /// Goes on, but not over the end of a command.
     pub(super) fn advance(&mut self) -> Result<(), Unclear> {
+        // So whoever looks for the words of one command cannot take those of the next for them.
         if self.now.kind != Kind::Semicolon {
             self.behind = self.now.end;
             self.now = self.commands.read()?;
@@ -112,6 +113,7 @@ impl<'a> Reader<'a> {
     pub(super) fn function(&mut self) -> Result<Option<Vec<u8>>, Unclear> {
         let Some(mut name) = self.now.name(self.text()) else { return Ok(None) };
         self.advance()?;
+        // In another schema a function of that name is another one.
         if name == b"pg_catalog" && self.mark(b'.')? {
             let Some(function) = self.now.name(self.text()) else { return Ok(None) };
             name = function;
@@ -138,6 +140,7 @@ impl<'a> Reader<'a> {
         }
         let [name, value, local] = arguments;
         let local = match local.single() {
+            // A flag that the text does not show may be either, so nothing is claimed.
             Some(token) if token.is(text, "true") => Local::Yes,
             Some(token) if token.is(text, "false") => Local::No,
             Some(token) => match token.value(text).as_deref() {
@@ -159,6 +162,7 @@ impl<'a> Reader<'a> {
             },
             (Some(name), _) if null => EffectKind::Reset { name },
             (Some(name), _) => EffectKind::Set { name, value },
+            // Any setting, but none behind the transaction: `locally` makes it that.
             (None, Local::Yes) => EffectKind::SetUnknown,
             (None, Local::No) => return Ok(None),
         };
@@ -182,6 +186,7 @@ impl<'a> Reader<'a> {
                 _ => {}
             }
             argument.tokens += 1;
+            // Or a text of nested calls would be read once for each of them.
             if argument.tokens > TOKENS_MAX {
                 return Ok(None);
             }
@@ -242,6 +247,8 @@ pub(super) fn values(reader: &mut Reader<'_>) -> Result<Option<Value>, Unclear> 
             (Kind::Literal(_), None) => now.value(text),
             _ => None,
         };
+        // Not known is always safe: such a setting is taken from its report, or its client keeps its
+        // server.
         let Some(item) = item.filter(|_| items.len() < VALUES_MAX) else { return Ok(None) };
         items.push(item);
         reader.advance()?;

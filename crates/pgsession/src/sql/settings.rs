@@ -77,6 +77,7 @@ impl Value {
     /// Its part of the bound \[byte\].
     fn len(&self) -> usize {
         match self {
+            // Sixteen for an item itself, or many empty ones would cost nothing.
             Value::Items(items) => items.iter().map(|item| item.len() + 16).sum(),
             Value::Whole(whole) => whole.len(),
         }
@@ -101,6 +102,7 @@ impl Value {
     }
 
     fn is(&self, other: &Value, name: &[u8]) -> bool {
+        // A list that is not quoted is stored as one string, so a string may be the same list.
         self == other || !QUOTED_LISTS.contains(&name) && self.joined() == other.joined()
     }
 }
@@ -168,6 +170,7 @@ pub struct SettingsBounds {
 
 impl Default for SettingsBounds {
     fn default() -> SettingsBounds {
+        // Behind these a client keeps its server, which costs others a slot, but the gate no more memory.
         SettingsBounds { names_max: 256, bytes_max: 64 << 10 }
     }
 }
@@ -218,6 +221,7 @@ struct Level {
 impl Level {
     /// This comes on top.
     fn extend(&mut self, above: Level) {
+        // A SET behind a SET LOCAL ends that, so what is local below must not hide what comes on top.
         self.local.retain(|name, _| !above.changes.contains_key(name));
         self.changes.extend(above.changes);
         self.local.extend(above.local);
@@ -378,6 +382,7 @@ impl Settings {
                 self.change(name, change);
             }
             EffectKind::SetLocal { name, value } => {
+                // It is nobody's to hand over, so `agreed` stays.
                 let change = value.clone().map_or(Change::Unknown, Change::Set);
                 if let Some(level) = self.level() {
                     level.local.insert(name.clone().unwrap_or_default(), change);
@@ -395,6 +400,7 @@ impl Settings {
                     self.change(name, Change::Reset);
                 }
             }
+            // Any setting may be another one now, so each server that the client had next would be wrong.
             EffectKind::SetUnknown => self.lose(Lost::Unknown),
             EffectKind::Many => self.lose(Lost::Bounds),
             EffectKind::SessionAuthorization => self.lose(Lost::Authorization),
@@ -402,6 +408,7 @@ impl Settings {
             EffectKind::ResetAuthorization => self.change(b"role", Change::Reset),
             EffectKind::DiscardAll => self.discarded(),
             EffectKind::Savepoint(name) => {
+                // The first level is the transaction's own, which no RELEASE or ROLLBACK TO can name.
                 if self.open.is_empty() {
                     self.open.push(Level::default());
                 }
@@ -419,6 +426,8 @@ impl Settings {
             },
             EffectKind::RollbackTo(name) => match self.savepoint(name) {
                 Some(at) => {
+                    // The savepoint itself stays, and so does the transaction: nothing has failed.
+                    debug_assert_eq!(self.open[at].savepoint, *name, "another savepoint");
                     self.open.truncate(at + 1);
                     let savepoint = std::mem::take(&mut self.open[at].savepoint);
                     self.open[at] = Level { savepoint, ..Level::default() };
@@ -431,6 +440,7 @@ impl Settings {
     }
 
     fn savepoint(&self, name: &[u8]) -> Option<usize> {
+        // Of several with one name PostgreSQL takes the last.
         let at = self.open.iter().skip(1).rposition(|level| level.savepoint == name)?;
         Some(at + 1)
     }
@@ -462,6 +472,7 @@ impl Settings {
 
     /// ReadyForQuery has come.
     pub fn ready(&mut self, status: Status) {
+        // Within a block nothing is decided: COMMIT and ROLLBACK tell by their tags.
         if status != Status::Idle {
             return;
         }
@@ -475,17 +486,22 @@ impl Settings {
         if !self.unknown.is_empty() || !self.forgotten.is_empty() {
             self.digest = None;
         }
+        // Servers of PostgreSQL 14 and later report what has changed before ReadyForQuery
+        // (`ReportChangedGUCOptions`), so what can be known is known by now.
         for name in std::mem::take(&mut self.unknown) {
             match self.reported.get(&name) {
                 Some(value) => drop(self.set.insert(name, Value::Whole(value.clone()))),
                 None => self.lose(Lost::Unknown),
             }
         }
+        debug_assert!(self.side == Side::Client || self.forgotten.is_empty(), "of a server");
         for name in std::mem::take(&mut self.forgotten) {
+            // It was set again behind the RESET.
             if self.set.contains_key(&name) {
                 continue;
             }
             let told = self.reported.remove(&name);
+            // The server has its own value now, and the client is owed the one that it began with.
             if let (Some(told), Some(begun)) = (&told, self.first.get(&name)) {
                 if told != begun {
                     self.untold.insert(name.clone());
@@ -509,7 +525,9 @@ impl Settings {
         if self.open.iter().any(|level| !level.changes.is_empty()) {
             self.digest = None;
         }
+        // From the first level to the last, so that a later change replaces an earlier one.
         for (name, change) in std::mem::take(&mut self.open).into_iter().flat_map(|l| l.changes) {
+            // What is known of it is of the last change alone.
             self.unknown.remove(&name);
             match change {
                 Change::Set(value) => drop(self.set.insert(name, value)),
@@ -531,6 +549,7 @@ impl Settings {
     pub fn reported(&mut self, name: &[u8], value: &[u8]) {
         let name = lower(name);
         if REPORTED.contains(&name.as_slice()) || REPORTED_SOMETIMES.contains(&name.as_slice()) {
+            // They are no longer what client and server agreed on.
             if self.reported.get(&name).is_none_or(|known| known != value) {
                 (self.agreed, self.digest) = (None, None);
             }
@@ -544,6 +563,7 @@ impl Settings {
     /// they will make of that, as far as it is known.
     pub fn begins(&mut self, name: &[u8], own: &[u8]) {
         let name = lower(name);
+        // What a server has told, or the client has set since, is newer than its login.
         if self.reported.contains_key(&name) || self.set.contains_key(&name) {
             return;
         }
@@ -592,6 +612,7 @@ impl Settings {
         if server.agreed.is_some() && server.agreed == client.digest {
             return Ok(None);
         }
+        // One text is one transaction: a value that the server refuses leaves none of the others behind.
         let mut text = Vec::new();
         let mut encodes = false;
         for (name, wanted) in Settings::changes(server, client) {
@@ -606,14 +627,15 @@ impl Settings {
         if text.is_empty() && has == wants {
             return Ok(None);
         }
-        // What may be set depends on who sets it: the user of the connection does.
+        // What may be set depends on who sets it: the user of the connection does, before it becomes
+        // the role that is wanted.
         if has.is_some() {
             text.splice(0..0, *b"RESET ROLE; ");
         }
         if let Some(role) = wants {
             write_set(&mut text, b"role", &role);
         }
-        text.truncate(text.len() - 2);
+        without_end(&mut text);
         if encodes && !text.is_ascii() {
             return Err(Lost::Encoding);
         }
@@ -648,6 +670,7 @@ impl Settings {
                     let alike = server.effective(name).is_some_and(|has| wanted.is(has, name));
                     (!alike).then(|| (name, Some(wanted.clone())))
                 }
+                // The client has nothing of its own: the server goes back to what it reported first.
                 (None, Some(_)) => server.moved(name).then_some((name, None)),
                 (None, None) => server.set.contains_key(name).then_some((name, None)),
             }
@@ -677,7 +700,7 @@ impl Settings {
         if sets.is_empty() {
             return None;
         }
-        text.truncate(text.len() - 2);
+        without_end(&mut text);
         Some((text, sets))
     }
 
@@ -689,12 +712,14 @@ impl Settings {
         }
         let wishes = client.base.iter().filter(|(name, _)| !client.set.contains_key(*name));
         let wishes = wishes.chain(&client.set);
+        // A RESET takes a server back to these, so they are no changes of its session.
         let begun =
             |name: &[u8], value| server.base.get(name).is_some_and(|base| base.is(value, name));
         server.set = wishes
             .filter(|(name, value)| !begun(name, value))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
+        // Spelt as servers spell them, so that the next difference compares like with like.
         client.reported.clone_from(&server.reported);
         for name in client.base.keys().filter(|name| !client.set.contains_key(*name)) {
             if let Some(value) = client.reported.get(name) {
@@ -709,12 +734,14 @@ impl Settings {
     /// The server has been cleaned of what it had set ([`super::Cleanup`]), or has done `DISCARD
     /// ALL`.
     pub fn discarded(&mut self) {
+        // DISCARD ALL has reset it to what the server began with, not to what this client did.
         if self.side == Side::Client {
             self.forgotten.extend(self.base.keys().cloned());
         }
         self.open.clear();
         self.set.clear();
         self.unknown.clear();
+        // However little was known of it, all of it is gone.
         (self.failed, self.lost) = (Failed::No, None);
         (self.agreed, self.digest) = (None, None);
     }
@@ -752,6 +779,8 @@ impl Settings {
 
     /// The last change of a setting by the open transaction, whether that stays or ends with it.
     fn changed(&self, name: &[u8]) -> Option<&Change> {
+        // Within one level a SET LOCAL hides the SET before it, and a SET behind it has ended it
+        // (`change`).
         let mut levels = self.open.iter().rev();
         levels.find_map(|level| level.local.get(name).or_else(|| level.changes.get(name)))
     }
@@ -829,7 +858,7 @@ impl Settings {
             Some(value) => write_set(&mut text, name, &Value::Whole(value)),
             None => write_reset(&mut text, name),
         }
-        text.truncate(text.len() - 2);
+        without_end(&mut text);
         text
     }
 
@@ -863,6 +892,7 @@ impl Settings {
     }
 
     fn lose(&mut self, lost: Lost) {
+        // The first reason stays: those behind it follow from it.
         self.open.clear();
         self.agreed = None;
         self.lost.get_or_insert(lost);
@@ -891,6 +921,12 @@ impl Settings {
 
 fn lower(name: &[u8]) -> Vec<u8> {
     name.to_ascii_lowercase()
+}
+
+/// Takes what ends each command of a text away behind the last one.
+pub(super) fn without_end(text: &mut Vec<u8>) {
+    assert!(text.ends_with(b"; "), "there is no command, or a part of one would be cut off");
+    text.truncate(text.len() - 2);
 }
 
 fn write_set(text: &mut Vec<u8>, name: &[u8], value: &Value) {
@@ -927,6 +963,7 @@ pub(super) fn write_reset(text: &mut Vec<u8>, name: &[u8]) {
 
 /// A setting's name, each part in quotes.
 fn write_name(text: &mut Vec<u8>, name: &[u8]) {
+    // A custom setting has a name of two parts, and one pair of quotes around both would name another.
     for (index, part) in name.split(|&byte| byte == b'.').enumerate() {
         if index > 0 {
             text.push(b'.');
@@ -944,6 +981,7 @@ fn write_name(text: &mut Vec<u8>, name: &[u8]) {
 
 /// A string that means the same whatever `standard_conforming_strings` is.
 fn write_literal(text: &mut Vec<u8>, value: &[u8]) {
+    // In E'' a backslash is an escape whatever the setting says, and is doubled below.
     if value.contains(&b'\\') {
         text.push(b'E');
     }

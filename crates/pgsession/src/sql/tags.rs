@@ -61,6 +61,7 @@ impl Tags {
     }
 
     fn comment(&mut self, text: &[u8], at: Range<usize>) {
+        // Between the marks of the comment.
         let mut rest = &text[at.start + 2..at.end - 2];
         while self.0.len() < TAGS_MAX {
             let Some((name, value, behind)) = pair(rest) else { return };

@@ -53,6 +53,7 @@ impl Encoding {
             "gb18030",
             "johab",
         ];
+        // As `pg_char_to_encoding` compares names: letters and digits, in any case.
         let plain: Vec<u8> = client_encoding
             .iter()
             .filter(|byte| byte.is_ascii_alphanumeric())
@@ -197,6 +198,7 @@ impl Token {
 /// Length of an identifier as the server keeps it: 63 bytes, between characters.
 fn cut(name: &[u8]) -> usize {
     let mut end = name.len().min(NAME_MAX);
+    // As `pg_mbcliplen` for UTF-8: back to the first byte of the character that would be cut.
     while end > 0 && end < name.len() && name[end] & 0xc0 == 0x80 {
         end -= 1;
     }
@@ -399,6 +401,8 @@ impl<'a> Tokens<'a> {
     }
 
     fn made(&self, kind: Kind, start: usize) -> Token {
+        debug_assert!(self.at <= self.text.len(), "behind the end of the text");
+        debug_assert_eq!(kind == Kind::End, start == self.at, "a token without a byte at {start}");
         Token { kind, start, end: self.at }
     }
 
@@ -411,6 +415,7 @@ impl<'a> Tokens<'a> {
     /// The kind of a word: some, directly before a quote, say how to read what is in it.
     fn prefixed(&mut self, start: usize) -> Result<Kind, Unclear> {
         let text = self.text;
+        // All prefixes have one letter, and nothing may stand between it and the quote.
         if self.at - start != 1 {
             return Ok(Kind::Word);
         }
@@ -440,6 +445,8 @@ impl<'a> Tokens<'a> {
 
     /// Goes behind UESCAPE, where a name has it: the server takes it for a part of the name too.
     fn uescape(&mut self) -> Result<(), Unclear> {
+        // White space and comments may stand before UESCAPE. Where it is not there they are still to be
+        // read.
         let (end, comment) = (self.at, self.comment.clone());
         self.blank()?;
         let start = self.at;
@@ -486,6 +493,7 @@ impl<'a> Tokens<'a> {
                     return Ok(());
                 }
                 self.at += 1;
+            // Whatever follows means something else, a quote above all.
             } else if byte == b'\\' && strings == Strings::Backslash {
                 self.at += 1;
             }
@@ -498,6 +506,7 @@ impl<'a> Tokens<'a> {
         loop {
             match text.get(at) {
                 Some(b'\n' | b'\r') => lines = true,
+                // Only behind a line break: `'a' 'b'` is an error, which the server tells.
                 Some(b'\'') if lines => {
                     self.at = at + 1;
                     return true;
@@ -522,6 +531,7 @@ impl<'a> Tokens<'a> {
             }
             return Ok(Kind::Parameter);
         }
+        // A tag is a name without dollars; one that begins with a digit was a parameter above.
         let mut end = self.at;
         while text.get(end).is_some_and(|&byte| is(byte, WORD) && byte != b'$') {
             end += 1;
@@ -545,6 +555,7 @@ impl<'a> Tokens<'a> {
 
     fn digits(&mut self, of: fn(&u8) -> bool) {
         while let Some(byte) = self.text.get(self.at) {
+            // PostgreSQL 16 lets an underscore stand between digits.
             let parted = *byte == b'_' && self.text.get(self.at + 1).is_some_and(of);
             if !of(byte) && !parted {
                 return;
@@ -596,6 +607,8 @@ impl<'a> Tokens<'a> {
         }
         self.at = end;
         if !strong {
+            // `a*-1` is a product, not an operator `*-`: the rule of scan.l for operators of SQL's own
+            // characters.
             while self.at > start + 1 && matches!(text[self.at - 1], b'+' | b'-') {
                 self.at -= 1;
             }
@@ -699,8 +712,10 @@ impl<'a> Commands<'a> {
         let mut token = self.tokens.read()?;
         match token.kind {
             Kind::Mark(b'(') => self.depth += 1,
+            // One too many is an error that the server tells; until then the text goes on being cut.
             Kind::Mark(b')') => self.depth = self.depth.saturating_sub(1),
             Kind::Semicolon if self.depth > 0 => token.kind = Kind::Mark(b';'),
+            // BEGIN ATOMIC ... END holds statements of SQL, each with its semicolon (PostgreSQL 14).
             Kind::Semicolon if self.is_in_body() => {
                 token.kind = Kind::Mark(b';');
                 self.routine = Routine::Statement;

@@ -39,6 +39,7 @@ pub(super) fn as_told(name: &[u8], value: &[u8], own: &[u8]) -> Option<Vec<u8>> 
     let (value, own) = (std::str::from_utf8(value).ok()?, std::str::from_utf8(own).ok()?);
     let told = match name {
         b"application_name" => {
+            // Other bytes are told as question marks or as escapes, by the version of the server.
             let is_plain = value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
             is_plain.then(|| value.to_owned())
         }
@@ -111,6 +112,7 @@ fn truth(value: &str) -> Option<&'static str> {
     let value = value.to_ascii_lowercase();
     let fronts = |word: &str| !value.is_empty() && word.starts_with(&*value);
     match &*value {
+        // It is the front of `on` and of `off`.
         "o" => None,
         "1" | "on" => Some("on"),
         "0" => Some("off"),

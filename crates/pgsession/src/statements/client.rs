@@ -51,6 +51,8 @@ impl Client {
 
     /// The name as a server tells it from others: its first 63 bytes.
     pub(super) fn key(name: &[u8]) -> &[u8] {
+        // The hash of `prepare.c` has keys of NAMEDATALEN bytes: a longer name is the same statement as
+        // its front, and no character counts there, only bytes.
         &name[..name.len().min(NAME_MAX)]
     }
 
@@ -75,6 +77,8 @@ impl Client {
         known: Known,
         cache: &StatementCache,
     ) -> Option<Known> {
+        // What the protocol calls unnamed is kept apart, and no name of more bytes would be found again.
+        assert!(!name.is_empty() && name.len() <= NAME_MAX, "{} bytes of a name", name.len());
         let before = self.names.insert(name, known);
         self.bytes += cache.entry(known.id).bytes();
         self.bytes -= before.map_or(0, |before| cache.entry(before.id).bytes());
@@ -89,10 +93,12 @@ impl Client {
     ) -> Option<(Arc<[u8]>, Known)> {
         let (name, known) = self.names.remove_entry(name)?;
         self.bytes -= cache.entry(known.id).bytes();
+        assert!(self.bytes == 0 || !self.names.is_empty(), "{} bytes of no name", self.bytes);
         Some((name, known))
     }
 
     pub(super) fn drop_all(&mut self, cache: &mut StatementCache) {
+        // The unnamed statement stays: `DropAllPreparedStatements` knows those that have a name.
         for (_, known) in self.names.drain() {
             cache.release(known.id);
         }

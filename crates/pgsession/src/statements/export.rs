@@ -48,6 +48,7 @@ impl Client {
     /// True if nothing is under way that could change what its names mean, and nothing that it has
     /// prepared is at one server alone.
     pub fn rests(&self) -> bool {
+        // Statements of SQL's PREPARE are at their server alone, and nobody knows their texts.
         !self.moves && !self.has_sql
     }
 }
@@ -61,10 +62,12 @@ impl StatementCache {
     /// Declares the types that the parameters of a client's statements had when it prepared them, as far as
     /// they are remembered: where it goes on they are no other ones, whatever has become of the tables.
     pub fn declare_types(&mut self, client: &mut Client) {
+        // Copied, since each name may be given anew on the way.
         let named: Vec<Arc<[u8]>> = client.names.keys().cloned().collect();
         for name in named.into_iter().chain([Arc::default()]) {
             let Some(Known { id, shape: Some(shape) }) = client.known(&name) else { continue };
             let room = if name.is_empty() { Room::All } else { Room::Named };
+            // Where there is no room it goes on as it was said: its server may find other types.
             let Some(Ok(id)) = self.retyped(id, shape.parameters, room) else { continue };
             let known = Known { id, shape: Some(shape) };
             let before = match name.is_empty() {
@@ -109,12 +112,15 @@ impl StatementCache {
         (statement, shape): (&ExportedStatement, Option<Shape>),
     ) -> Result<(), Untakeable> {
         let ExportedStatement { scope, lexer_mode, tail } = statement;
+        // It comes from another process, so nothing of it is taken on trust: a name with a zero byte
+        // would end early in a message, and a tail that is no Parse would be sent to servers as one.
         if name.len() > NAME_MAX || name.contains(&0) || !is_parse(tail) {
             return Err(Untakeable::Malformed);
         }
         if tail.len() > self.bounds.statement_max {
             return Err(Untakeable::NoRoom);
         }
+        // A name that it has is given another statement, which takes no more room.
         let is_new = !name.is_empty() && !client.names.contains_key(name);
         if is_new && client.names.len() >= self.bounds.client_max {
             return Err(Untakeable::Names);

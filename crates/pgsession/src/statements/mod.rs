@@ -72,22 +72,26 @@
 //! leaves is followed until its replies have come ([`Followed`](super::sql::Followed)), and a text that
 //! the gate's choices refuse fails at the server as any other.
 //!
-//! Not kept: which types the parameters have of a text that one client has prepared under two names and
-//! two values that no text shows, in one transaction: the last Parse's; how a text is cut behind a
-//! `standard_conforming_strings` of such a value, in the same segment; changes of a schema that the gate does
-//! not see (by functions, `SELECT INTO`, past the gate, or under another name of the database): the first
-//! client that uses an unnamed statement of what was changed is told 0A000, and from then on all Parses are
-//! the server's again; when a literal was read that says so, where
-//! another client or another server has parsed it since, and a `time with time zone`, which has the
-//! summer time of the day of any earlier Parse; `EXECUTE` and `DEALLOCATE` within a function or `DO`, which find
-//! no statement of the protocol; names in `pg_prepared_statements`, which are ours; what of a text is done
-//! before an `EXECUTE` in it that is refused here, as with another shape; a name that is closed or parsed
-//! anew between Bind and Execute of a text that executes it; `EXECUTE` behind a `ROLLBACK` in one text, of
-//! what the server of a failed transaction lacks, and of a statement that is itself `EXECUTE`, `PREPARE`
-//! or `DEALLOCATE`; the position in an error of the statement that is executed, if its own text is so long
-//! that it may be one of the arguments; the
-//! unnamed statement behind a Parse or Query whose bytes its server cannot read in the client's encoding,
-//! which PostgreSQL keeps.
+//! Known gaps, in which a client hears something else than from a server of its own:
+//!
+//! - Types of parameters: if one client prepares a text under two names and two values that no text
+//!   shows, in one transaction, both have the types of the last Parse.
+//! - How a text is cut behind a `standard_conforming_strings` of such a value, in the same segment.
+//! - Changes of a schema that the gate does not see: by functions, by `SELECT INTO`, past the gate, or
+//!   under another name of the database. The first client that uses an unnamed statement of what was
+//!   changed is told 0A000. From then on all Parses are the server's again.
+//! - Literals that say when they are read: they are as of the last Parse, by whichever client and at
+//!   whichever server. A `time with time zone` has the summer time of the day of any earlier Parse.
+//! - `EXECUTE` and `DEALLOCATE` within a function or `DO`: they find no statement of the protocol.
+//! - `pg_prepared_statements`: the names in it are the gate's.
+//! - `EXECUTE` that is refused here, as with another shape: what its text does before it is not done.
+//! - A name that is closed or parsed anew between Bind and Execute of a text that executes it.
+//! - `EXECUTE` behind a `ROLLBACK` in one text, of what the server of a failed transaction lacks.
+//! - `EXECUTE` of a statement that is itself `EXECUTE`, `PREPARE` or `DEALLOCATE`.
+//! - The position in an error of the statement that is executed, if its own text is so long that the
+//!   place may be one of the arguments.
+//! - The unnamed statement behind a Parse or Query whose bytes its server cannot read in the client's
+//!   encoding: PostgreSQL keeps it.
 
 mod client;
 mod export;
@@ -134,7 +138,9 @@ impl Default for Bounds {
             entries_max: 10_000,
             bytes_max: 64 << 20,
             statement_max: 1 << 20,
+            // As `max_prepared_statements` of PgBouncer.
             server_max: 200,
+            // No more than a pipeline has room for (`OWED_MAX`).
             replies_max: 4096,
         }
     }

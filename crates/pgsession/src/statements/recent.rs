@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+// No place is so large (`insert`), so that to look there finds nothing.
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
@@ -59,13 +60,16 @@ impl<K: Copy + Eq + Hash, V> Recent<K, V> {
             return self.touch(key);
         }
         let at = u32::try_from(self.nodes.len()).expect("the bounds are far below");
+        assert!(at != NONE, "the bounds are far below");
         self.nodes.push(Node { key, value, older: NONE, newer: NONE });
         self.places.insert(key, at);
         self.link_newest(at);
+        debug_assert_eq!(self.places.len(), self.nodes.len(), "a key without a node");
     }
 
     pub(super) fn remove(&mut self, key: K) -> Option<V> {
         let at = self.places.remove(&key)?;
+        // Before it leaves: its neighbours are told by their places, which the next step changes.
         self.unlink(at);
         let node = self.nodes.swap_remove(at as usize);
         // The last node has moved here: its neighbours must know.
@@ -81,6 +85,7 @@ impl<K: Copy + Eq + Hash, V> Recent<K, V> {
                 newer => self.nodes[newer as usize].older = at,
             }
         }
+        debug_assert_eq!(self.places.len(), self.nodes.len(), "a node without a key");
         Some(node.value)
     }
 

@@ -191,10 +191,14 @@ impl Pending {
     }
 
     fn take(&mut self, batches_follow: usize) {
+        assert!(self.all > 0, "a change that was not counted");
         self.all -= 1;
+        // Without a Sync behind it, it was in the batch that is being asked. A COPY may have swallowed
+        // the Sync that began this count, which then lacks what came before.
         if batches_follow == 0 {
             self.here = self.here.saturating_sub(1);
         }
+        debug_assert!(self.here <= self.all, "{self:?}");
     }
 
     fn earlier(self) -> bool {
@@ -414,6 +418,8 @@ impl Server {
     /// # Panics
     /// If replies are owed.
     pub(crate) fn discarded(&mut self) {
+        // What is on its way may be done before the DISCARD ALL or behind it, and nobody could tell what
+        // is there.
         assert!(self.is_settled(), "a session is reset between its clients");
         self.prepared.clear();
         self.sequences_discarded();
@@ -431,6 +437,7 @@ impl Server {
 
     /// Why its client keeps it.
     pub(crate) fn pins(&self) -> Reasons {
+        // What has gone from the session, as by UNLISTEN, keeps nobody.
         self.pins.among(self.left.reasons())
     }
 
@@ -450,6 +457,7 @@ impl Server {
         if !followed.effects_something() {
             return;
         }
+        // Before the reply: the server may do this at any moment from now on, and its client may go.
         self.left.sent(followed.effects());
         self.pins = self.pins().with(followed.pins());
         self.means |= followed.changes_meaning();
@@ -462,12 +470,14 @@ impl Server {
         let watched = self.watched.front_mut().filter(|watched| watched.number == number);
         if let Some(Watched { followed, commands, .. }) = watched {
             let effects = &followed.effects().effects;
+            debug_assert!(effects.is_sorted_by_key(|effect| effect.command), "{effects:?}");
             let start = effects.partition_point(|effect| effect.command < *commands);
             let end = effects.partition_point(|effect| effect.command <= *commands);
             *commands += 1;
             let completed = Completed { followed: Arc::clone(followed), at: start..end };
             self.left.completed(completed.effects().iter().map(|effect| &effect.what), tag);
             self.completed = Some(completed);
+        // A COMMIT or ROLLBACK by a text that leaves nothing itself decides on what others have left.
         } else if self.left.is_moving() {
             self.left.completed([], tag);
         }
@@ -477,6 +487,7 @@ impl Server {
     /// text was taken to have, nothing is claimed of what any of them has left.
     fn counted(&mut self, number: u64) {
         let watched = self.watched.front().filter(|watched| watched.number == number);
+        // Behind an error the rest of the text was not run.
         let Some(Watched { followed, commands, failed: false, .. }) = watched else { return };
         if followed.effects().commands.is_none_or(|known| known == *commands) {
             return;
@@ -499,10 +510,11 @@ impl Server {
 
     /// Gives up the connection: what its client asked and got no reply for has not happened.
     pub(crate) fn lost(mut self, client: &mut Client, cache: &mut StatementCache) {
+        // The last first, since each puts back what it found.
         for last in std::mem::take(&mut self.expected).into_iter().rev() {
             self.undo(last, client, cache);
         }
-        // It may have committed.
+        // Its last transaction may have committed without a word.
         self.alteration_ended(cache);
         self.portals.clear(cache);
     }
@@ -523,6 +535,8 @@ impl Server {
         instead: &mut Vec<u8>,
     ) -> Result<Treatment, Violation> {
         let front = self.expected.front().map(|front| (front.number, front.step));
+        // A transaction may end without a word: an error outside of a block rolls it back, a Sync commits
+        // it. Only this status tells, and it counts before what the reply does to its own request.
         if tag == Backend::ReadyForQuery && pipeline.status() == Status::Idle {
             self.alteration_ended(cache);
             self.alters = false;
@@ -532,28 +546,10 @@ impl Server {
         self.follow(pipeline, (tag, fate), body);
         match fate {
             Fate::Done(number) => {
-                // What the gate asks for its own purposes is not expected here.
-                let is_expected = front.is_some_and(|(expected, _)| expected == number);
-                if front.is_some_and(|(expected, _)| expected < number) {
-                    debug_assert!(false, "{front:?} was passed over for {number}");
-                    return Err(Violation::Unasked { tag });
-                }
-                let mut treatment = Treatment::Pass;
-                if is_expected {
-                    if tag == Backend::CommandComplete {
-                        treatment = self.completed(client, cache, body, instead);
-                    }
-                    if matches!(front, Some((_, Step::PutDescribe))) {
-                        self.described(client, cache, message);
-                    }
-                    self.proven(client, cache);
-                    self.done(cache);
-                }
-                if tag == Backend::ReadyForQuery {
-                    self.ready(pipeline.status(), cache);
-                }
-                return Ok(treatment);
+                let (parts, of) = ((client, cache), (tag, number));
+                return self.request_done(pipeline, parts, of, message, instead);
             }
+            // What the gate asks for its own purposes fails for nobody here.
             Fate::Failed { number, next } => {
                 let of = front.filter(|&(expected, _)| expected == number);
                 let next = of.map(|_| next);
@@ -581,11 +577,47 @@ impl Server {
         Ok(Treatment::Pass)
     }
 
+    /// The request of this number is done, by a reply with this tag.
+    fn request_done(
+        &mut self,
+        pipeline: &Pipeline,
+        (client, cache): (&mut Client, &mut StatementCache),
+        (tag, number): (Backend, u64),
+        message: &[u8],
+        instead: &mut Vec<u8>,
+    ) -> Result<Treatment, Violation> {
+        let front = self.expected.front().map(|front| (front.number, front.step));
+        // What the gate asks for its own purposes is not expected here.
+        let is_expected = front.is_some_and(|(expected, _)| expected == number);
+        if front.is_some_and(|(expected, _)| expected < number) {
+            debug_assert!(false, "{front:?} was passed over for {number}");
+            return Err(Violation::Unasked { tag });
+        }
+        let mut treatment = Treatment::Pass;
+        if is_expected {
+            // Each of these reads the request at the front, which `done` takes away.
+            if tag == Backend::CommandComplete {
+                let body = message.get(HEAD..).unwrap_or_default();
+                treatment = self.completed(client, cache, body, instead);
+            }
+            if matches!(front, Some((_, Step::PutDescribe))) {
+                self.described(client, cache, message);
+            }
+            self.proven(client, cache);
+            self.done(cache);
+        }
+        if tag == Backend::ReadyForQuery {
+            self.ready(pipeline.status(), cache);
+        }
+        Ok(treatment)
+    }
+
     /// Follows what texts leave in the session.
     fn follow(&mut self, pipeline: &Pipeline, (tag, fate): (Backend, Fate), body: &[u8]) {
         if self.watched.is_empty() && !self.left.is_moving() {
             return;
         }
+        // Of a request that is done the pipeline knows no more; the next one is at its front by now.
         let number = match fate {
             Fate::Done(number) => number,
             _ => pipeline.front_number(),
@@ -605,6 +637,7 @@ impl Server {
             }
             _ => {}
         }
+        // Counted last: this very reply may be the CommandComplete of its last command.
         match fate {
             Fate::Done(number) => {
                 self.counted(number);
@@ -640,6 +673,11 @@ impl Server {
 
     fn rest(&mut self) {
         if self.expected.is_empty() {
+            // What waits for one of these would wait for ever.
+            let steps = (self.runs, self.boundaries, self.syncs, self.bytes);
+            assert_eq!(steps, (0, 0, 0, 0), "counted of no request");
+            let pending = (self.names.all, self.unnamed.all, self.closes.all);
+            assert_eq!(pending, (0, 0, 0), "changes of no request");
             self.held = false;
             self.copies = false;
             self.may_alter = false;
@@ -667,9 +705,11 @@ impl Server {
             && prepared.change == change
         {
             prepared.state = State::There;
+            // Made of a schema that a rollback may take back.
             prepared.passing |= self.alters;
             self.passes |= prepared.passing;
         }
+        // No error puts it back any more, so its entry may go.
         match front.renamed {
             Renamed::Named(_, Some(was)) | Renamed::Unnamed(Some(was)) => cache.release(was.id),
             _ => {}
@@ -704,11 +744,14 @@ impl Server {
         let prepared = self.prepared.peek_mut(number);
         if let Some(prepared) = prepared.filter(|prepared| prepared.change == change) {
             prepared.shape = Some(shape);
+            // A statement that means something else to others says nothing of the schema.
             if !prepared.passing && cache.has_shape(id, shape) == Change::Unseen {
                 cache.has_changed_schema();
             }
         }
         let name = front.name.clone();
+        // In the order of time: each change that is expected keeps what its name stood for before it, so
+        // the first of that name has what the Parse made of it, and the client itself where none follows.
         let mut own = (whose == Whose::Client).then(|| name.clone());
         let mut tell = |known: &mut Known, name: Option<&Arc<[u8]>>| {
             let is_own = own.as_ref().is_some_and(|own| own.as_ref() == name);
@@ -767,6 +810,7 @@ impl Server {
         let Some(shape) = self.prepared.peek(number).and_then(|prepared| prepared.shape) else {
             return;
         };
+        // What the name stood for at this request: the first change behind it has kept that.
         let later = self.expected.iter_mut().find_map(|one| match (&mut one.renamed, name) {
             (Renamed::Named(renamed, was), Some(name)) if renamed == name => Some(was.as_mut()),
             (Renamed::Unnamed(was), None) => Some(was.as_mut()),
@@ -776,6 +820,7 @@ impl Server {
         if let Some(known) = known
             && cache.entry(known.id).number == number
         {
+            // Only the first time: from then on the client is held to it.
             known.shape.get_or_insert(shape);
         }
     }
@@ -806,6 +851,8 @@ impl Server {
             // remembers. It is prepared anew before its next use.
             Altered::Closed { number } => {
                 if self.prepared.peek(number).is_none() {
+                    // Doubtful, so that it serves nobody, whatever its version. No change has the number
+                    // 0, so none takes this for what it has made.
                     let (version, change, batch) = (Version::default(), 0, 0);
                     let (state, passing) = (State::Doubtful, false);
                     let shape = None;
@@ -823,6 +870,7 @@ impl Server {
             Renamed::Unnamed(was) => Some(was),
             _ => None,
         });
+        // Where a later request has replaced it, that one has kept what was there before.
         let place = later.unwrap_or(&mut client.unnamed);
         if let Some(now) = std::mem::replace(place, was) {
             cache.release(now.id);
@@ -856,6 +904,8 @@ impl Server {
         self.query_waits = false;
         if self.expected.is_empty() {
             (self.may_open, self.asked) = (false, None);
+            // Portals end with their transaction. While anything is expected, one of them may be of the
+            // next.
             if status == Status::Idle {
                 self.portals.clear(cache);
             }
@@ -881,6 +931,7 @@ impl Server {
                 let Some(special) = self.specials.get(self.specials_done) else {
                     return Treatment::Pass;
                 };
+                // The n-th DEALLOCATE that completes is of the n-th that was written for this text.
                 self.specials_done += 1;
                 match &special.target {
                     Target::Name(name) => {
@@ -891,12 +942,15 @@ impl Server {
                     }
                     Target::Discard => Treatment::Pass,
                     Target::All => {
+                        // The server has dropped one name of ours, and says so; its client has dropped
+                        // all.
                         client.drop_all(cache);
                         write::command_complete(to_client, "DEALLOCATE ALL");
                         Treatment::Swallow
                     }
                 }
             }
+            // Sent as they are: the server has nothing prepared any more, for whomever it was.
             b"DEALLOCATE ALL\0" | b"DISCARD ALL\0" => {
                 client.drop_all(cache);
                 self.prepared.clear();
@@ -907,6 +961,7 @@ impl Server {
                 Treatment::Pass
             }
             _ => {
+                // At once, not at the end: the same transaction must find nothing older from here on.
                 let alters = [&b"ALTER "[..], b"DROP ", b"CREATE ", b"IMPORT "];
                 let is_code = matches!(body, b"DO\0" | b"CALL\0") && cache.code.is_some();
                 if is_code || alters.iter().any(|tag| body.starts_with(tag)) {
@@ -920,6 +975,7 @@ impl Server {
 
     /// Rows are wanted: what was sent before their end is for them.
     fn copies(&mut self, pipeline: &Pipeline) {
+        // The first is the COPY itself.
         let mut at = 1;
         while let Some(one) = self.expected.get(at) {
             if pipeline.is_void(one.number) {
@@ -940,6 +996,7 @@ impl Server {
         message: &[u8],
         to_client: &mut Vec<u8>,
     ) -> Treatment {
+        // Kept here, since what fails is taken away below.
         let front = self.expected.front().cloned();
         let fields = read::fields(message.get(HEAD..).unwrap_or_default()).ok();
         let mut treatment = Treatment::Pass;
@@ -1003,6 +1060,7 @@ impl Server {
         if self.expected.is_empty() {
             (self.names.here, self.unnamed.here, self.closes.here) = (0, 0, 0);
         }
+        // The server skips the Query, too, and its client waits for the end of a Query, not of a segment.
         self.sync_missing = put > 0 && matches!(failed, Some((Step::Query, _)));
         self.rest();
     }

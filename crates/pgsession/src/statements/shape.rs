@@ -41,15 +41,20 @@ fn finish(digest: Context) -> u64 {
 /// PostgreSQL compares them. The table may be another one. Of a description that is longer than a
 /// relay waits for, it is the length and the columns at its front.
 pub(super) fn of_rows(body: &[u8], length: usize) -> u64 {
+    // Table (4), column (2), type (4), its length (2), its modifier (4), format (2).
     const BEHIND_NAME: usize = 18;
     let mut digest = Context::new(&SHA256);
+    // Of a longer description more may be readable here than there, by chance. Only what is always there
+    // may count, or one shape would have two digests.
     let front = &body[..body.len().min(Limits::SESSION.whole_max - pgwire::frame::HEAD)];
+    // The columns behind the front count by this alone.
     if length > front.len() {
         digest.update(&(length as u64).to_be_bytes());
     }
     let (count, mut rest) = front.split_at(front.len().min(2));
     digest.update(count);
     while let Some(end) = rest.iter().position(|&byte| byte == 0) {
+        // The last column of the front may be cut off.
         let Some(fields) = rest.get(end + 1..end + 1 + BEHIND_NAME) else { break };
         digest.update(&rest[..=end]);
         // Behind the table and the number there, before the format.

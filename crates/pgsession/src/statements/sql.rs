@@ -63,6 +63,8 @@ pub(super) fn names(text: &[u8], lexer_mode: LexerMode, followed: Option<&Follow
             EffectKind::Prepare => Usage::Prepares,
             _ => return None,
         };
+        // An effect of EXECUTE or PREPARE ends with that word, so the next token is the name. No token
+        // spans this place, so the rest is cut as it would be with all of the text.
         let start = found.at.end;
         let behind = text.get(start..)?;
         let token = Tokens::new(behind, lexer_mode).ok()?.read().ok()?;
@@ -73,11 +75,15 @@ pub(super) fn names(text: &[u8], lexer_mode: LexerMode, followed: Option<&Follow
 }
 
 /// The most commands that drop statements in one text; one with more is passed as it is.
+// Each puts a Close and a Parse before its text, and a name to be remembered. A longer text names what no
+// server has, and its server says so.
 const DROPS_MAX: usize = 64;
 
 /// Looks through a text. One that does not end, or closes what it did not open, is an error for the
 /// server to tell: nothing is found in it.
 pub(super) fn look(text: &[u8], lexer_mode: LexerMode) -> Found {
+    // Nothing is found that could be rewritten. What the text may do to the transaction and to the schema
+    // is taken for the worst.
     let unclear = || Found { opens: true, alters: true, ..Found::default() };
     find(text, lexer_mode).ok().flatten().unwrap_or_else(unclear)
 }
@@ -91,7 +97,9 @@ pub(super) fn is_dated(text: &[u8], lexer_mode: LexerMode) -> bool {
             let token = tokens.read()?;
             match token.kind {
                 Kind::End => return Ok::<bool, Unclear>(false),
+                // Digits alone: `B''` and `X''` name no time.
                 Kind::Literal(Literal::Bits) => {}
+                // A value that is not read here, as of `U&''`, may be any.
                 Kind::Literal(_) if token.value(text).is_none_or(|value| says_when(&value)) => {
                     return Ok(true);
                 }
@@ -128,6 +136,7 @@ pub(super) fn is_shaped(text: &[u8], lexer_mode: LexerMode) -> bool {
 
 fn says_when(value: &[u8]) -> bool {
     const WORDS: [&[u8]; 4] = [b"now", b"today", b"tomorrow", b"yesterday"];
+    // Within the literal anything may stand around the word: ' ToMorrow 10:00'.
     let mut words = value.split(|byte| !byte.is_ascii_alphabetic());
     words.any(|word| WORDS.iter().any(|one| one.eq_ignore_ascii_case(word)))
 }
@@ -156,6 +165,7 @@ fn find(text: &[u8], lexer_mode: LexerMode) -> Result<Option<Found>, Unclear> {
                 Keyword::Discard => {
                     let all = tokens.read()?;
                     last = if ends(&all) { all } else { tokens.read()? };
+                    // The other forms of DISCARD drop no statement.
                     if all.is(text, "all") && ends(&last) {
                         found.drops.push((all.at(), Target::Discard));
                     }
@@ -188,11 +198,13 @@ fn target(tokens: &mut Commands<'_>) -> Result<Option<Dropped>, Unclear> {
     let text = tokens.text();
     let mut name = tokens.read()?;
     let mut end = tokens.read()?;
+    // PREPARE is a word that may be left out, and a name that a statement may have.
     if name.is(text, "prepare") && matches!(end.kind, Kind::Word | Kind::Quoted) {
         name = end;
         end = tokens.read()?;
     }
     let target = match name.kind {
+        // Only without quotes: "all" in quotes is a name like any other.
         _ if name.is(text, "all") => Some(Target::All),
         Kind::Word | Kind::Quoted => name.name(text).map(|name| Target::Name(name.into())),
         _ => None,

@@ -22,6 +22,7 @@ pub(super) type EntryId = u32;
 #[derive(Debug)]
 pub(super) struct Entry {
     /// Part of its name at servers; never given twice.
+    // A server may have a statement longer than the cache does: its name must never mean another text.
     pub(super) number: u64,
     /// The scope, and the body of its Parse behind the name.
     content: Arc<[u8]>,
@@ -186,6 +187,8 @@ impl StatementCache {
         if self.choices == *choices {
             return;
         }
+        // An entry holds what was decided when it came in. Those that nobody has a name for go; the
+        // others are found no more by their content, so that a Parse makes a new one.
         while let Some(oldest) = self.unused.oldest() {
             self.remove(oldest);
         }
@@ -279,6 +282,7 @@ impl StatementCache {
 
     /// A schema may be another one: what was prepared before may have other columns now.
     pub fn schema_changed(&mut self) {
+        // One number for all of the database: which statement a change concerns, no text tells for sure.
         self.epoch += 1;
     }
 
@@ -303,6 +307,7 @@ impl StatementCache {
         let epoch = self.epoch;
         let before = self.entry_mut(id).shape.replace((epoch, shape));
         match before {
+            // Two answers without a change that was seen between them: one was made past the gate.
             Some((of, was)) if of == epoch && was != shape => Change::Unseen,
             _ => Change::Seen,
         }
@@ -312,6 +317,7 @@ impl StatementCache {
     pub(super) fn parsed(&mut self, id: EntryId) {
         let epoch = self.epoch;
         let entry = self.entry_mut(id);
+        assert!(entry.version.epoch <= epoch, "a Parse is newer than the last change of a schema");
         entry.version.epoch = epoch;
         entry.version.parse += u64::from(entry.dated);
     }
@@ -332,6 +338,7 @@ impl StatementCache {
         tail: &[u8],
         room: Room,
     ) -> Result<EntryId, Untaken> {
+        // A buffer that is kept: a text that is known is looked up without an allocation.
         self.key.clear();
         self.key.extend_from_slice(&written(scope, lexer_mode).to_be_bytes());
         self.key.extend_from_slice(tail);
@@ -342,13 +349,17 @@ impl StatementCache {
         let end = tail.iter().position(|&byte| byte == 0).expect("a Parse's text ends");
         let followed = self.follow(&tail[..end], lexer_mode).map_err(Untaken::Refused)?;
         let bytes = self.key.len();
+        // An unnamed statement makes room for the next one of its client, a named one for none. So named
+        // ones cannot have the last eighth.
         let of = |all: usize| if room == Room::All { all } else { all - all / 8 };
         let (entries_max, bytes_max) = (of(self.bounds.entries_max), of(self.bounds.bytes_max));
         while self.len() >= entries_max || self.bytes + bytes > bytes_max {
+            // What a client has a name for never goes: its next Bind must find it.
             let oldest = self.unused.oldest().ok_or(Untaken::NoRoom)?;
             self.remove(oldest);
         }
         let content: Arc<[u8]> = self.key.as_slice().into();
+        // One long text would otherwise stay as a buffer.
         if self.key.capacity() > 1 << 16 {
             self.key = Vec::new();
         }
@@ -375,8 +386,12 @@ impl StatementCache {
             self.entries.push(None);
             EntryId::try_from(self.entries.len() - 1).expect("the bounds are far below")
         });
-        self.entries[id as usize] = Some(entry);
+        let place = &mut self.entries[id as usize];
+        assert!(place.is_none(), "a free place has no statement of anybody");
+        *place = Some(entry);
         self.by_content.insert(content, id);
+        assert!(self.len() <= self.bounds.entries_max, "{} statements", self.len());
+        assert!(self.bytes <= self.bounds.bytes_max, "{} bytes of statements", self.bytes);
         Ok(id)
     }
 
@@ -384,6 +399,8 @@ impl StatementCache {
     pub(super) fn told(&mut self, body: &[u8]) -> u64 {
         let digest = shape::of_parameters(body);
         let is_whole = is_types(body);
+        // Where there is no room the list is not remembered, and a statement that needs it is refused
+        // where it would have been declared anew. Nothing is forgotten: any list may be somebody's.
         if is_whole && !self.parameters.contains_key(&digest) {
             let bytes = self.parameters_bytes + body.len() + PARAMETERS_OVERHEAD;
             if bytes <= PARAMETERS_BYTES_MAX {
@@ -406,12 +423,14 @@ impl StatementCache {
         let entry = self.entry(id);
         let end = entry.tail().iter().position(|&byte| byte == 0)?;
         let tail = [&entry.tail()[..=end], types].concat();
+        // They are declared already, so the server that has others would have them again.
         if tail == entry.tail() {
             return None;
         }
         let (scope, lexer_mode, version) = (entry.scope(), entry.lexer_mode, entry.version);
         let retyped = self.intern(scope, lexer_mode, &tail, room);
         if let Ok(retyped) = retyped {
+            // It takes the place of that entry, so whatever was too old for that is too old for it.
             let of = &mut self.entry_mut(retyped).version;
             of.epoch = of.epoch.max(version.epoch);
             of.parse = of.parse.max(version.parse);
@@ -422,6 +441,7 @@ impl StatementCache {
     /// DEALLOCATE speaks of the client's names: a server gets it with one of ours.
     fn rewritten(&self, found: &Found, tail: &[u8]) -> Option<Box<[u8]>> {
         match &found.drops[..] {
+            // One and no more: of a text of two commands PostgreSQL makes no prepared statement.
             [(at, Target::Name(_) | Target::All)] => {
                 let mut text = tail[..at.start].to_vec();
                 self.write_quoted(&mut text, Given::Present(0));
@@ -436,12 +456,17 @@ impl StatementCache {
         let entry = self.entry_mut(id);
         entry.references += 1;
         if entry.references == 1 {
-            self.unused.remove(id);
+            let was_unused = self.unused.remove(id);
+            debug_assert!(was_unused.is_some(), "an entry that nobody had was in use");
         }
     }
 
     pub(super) fn release(&mut self, id: EntryId) {
         let entry = self.entry_mut(id);
+        assert!(
+            entry.references > 0,
+            "released more often than counted: somebody else still has it"
+        );
         entry.references -= 1;
         if entry.references == 0 {
             self.unused.insert(id, ());
@@ -451,6 +476,7 @@ impl StatementCache {
     fn remove(&mut self, id: EntryId) {
         self.unused.remove(id);
         let entry = self.entries[id as usize].take().expect("an unused entry is there");
+        assert!(entry.references == 0, "statement {} is in use", entry.number);
         self.bytes -= entry.content.len();
         // Another one may have its content since other choices were made.
         if self.by_content.get(&entry.content) == Some(&id) {
@@ -536,6 +562,7 @@ pub(super) fn written(scope: Option<u64>, lexer_mode: LexerMode) -> u64 {
     scope.unwrap_or_else(|| {
         let strings = u64::from(lexer_mode.strings == Strings::Backslash);
         let encoding = u64::from(lexer_mode.encoding == Encoding::AsciiUnsafe);
+        // Four numbers at the end, one for each way to cut a text (`read`).
         u64::MAX - 2 * strings - encoding
     })
 }

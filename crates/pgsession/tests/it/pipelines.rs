@@ -46,7 +46,7 @@ fn after(sent: &str, heard: &str) -> Pipeline {
     pipeline
 }
 
-/// The tags of what the gate would send to end a doubt.
+/// The tags of what the gate would send to end an ambiguity.
 fn resolves(pipeline: &mut Pipeline) -> String {
     let mut out = Vec::new();
     pipeline.resolve(&mut out);

@@ -159,6 +159,9 @@ fn finding(knee: &Knee, limit: &str) -> (Verdict, String) {
             let why = match why {
                 Why::Probes => "the probes were used up: allow longer ones with `--duration`",
                 Why::Noise => "probes contradicted each other: allow longer ones with `--duration`",
+                Why::Few => {
+                    "too few requests were seen to tell: allow longer probes with `--duration`"
+                }
                 Why::Generator => "the generator could not make the load: use more `--threads`",
             };
             let line = format!(
@@ -185,6 +188,7 @@ fn word(outcome: Outcome) -> &'static str {
         Outcome::Holds => "holds",
         Outcome::Fails => "FAILS",
         Outcome::Straddles => "straddles",
+        Outcome::TooFew => "too few",
         Outcome::Invalid => "INVALID",
     }
 }

@@ -84,20 +84,20 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     let report = turning("drawing", || page(&story))?;
     report.write(&args.out).map_err(Failure::machine)?;
     let path = std::path::absolute(&args.out)?;
+    let word = match verdict {
+        Verdict::Holds if story.is_only_measured() => "measured",
+        verdict => verdict.word(),
+    };
     if args.json {
         let scores: Vec<_> = scores.iter().map(super::json::score).collect();
         let object = serde_json::json!({
-            "verdict": verdict.word(), "exit_code": verdict.code(),
+            "verdict": word, "exit_code": verdict.code(),
             "approximate": approximation.approximate, "error": approximation.error,
             "scores": scores, "report": path,
         });
         say(out, &format!("{object}\n"))?;
         return Ok(verdict);
     }
-    let word = match verdict {
-        Verdict::Holds if story.is_only_measured() => "measured",
-        verdict => verdict.word(),
-    };
     let line = sentence(&format!("{word}: {line}"));
     say(out, &format!("{line}\n  report: {}\n", path.display()))?;
     Ok(verdict)

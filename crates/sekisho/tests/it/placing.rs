@@ -71,6 +71,7 @@ fn a_database_that_is_named_is_planned_then_placed_then_put_back() {
     assert_eq!(applied.code, 0, "{applied:?}");
     let object = &applied.objects()[0];
     assert_eq!((&object["applied"], &object["verified"]), (&true.into(), &true.into()));
+    assert_eq!(object["verdict"], "placed", "as the text says");
     assert_eq!(ask(&url, spaces).expect("it is there"), ["19"]);
     let relations = object["relations"].as_array().expect("a list");
     assert_eq!(relations.len(), 20, "{object}");

@@ -82,7 +82,7 @@ fn a_killed_load_is_resumed() {
     let object = &resumed.objects()[0];
     assert_eq!(
         (&object["verdict"], &object["seed"]),
-        (&"holds".into(), &5.into()),
+        (&"loaded".into(), &5.into()),
         "it goes on with its own"
     );
     let rows = object["rows"].as_u64().expect("a number");
@@ -235,9 +235,13 @@ fn terminals_run_on_a_database_and_leave_a_record() {
     let ended = sekisho(&folder, &[&words[..], &more].concat());
     assert_eq!(ended.code, 0, "{ended:?}");
     assert!(ended.out.starts_with("no waits, so no verdict: at most "), "{ended:?}");
+    let flat = ended.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains(" ± ? (too short for an interval) new orders"), "{ended:?}");
     let ended = sekisho(&folder, &[&words[..], &more, &["--json"]].concat());
     let objects = ended.objects();
     assert_eq!(objects.len(), 2, "{ended:?}");
+    assert_eq!(objects[0]["verdict"], "no verdict", "as the text says");
+    assert!(objects[0]["new_orders_per_minute"]["half_width"].is_null(), "{ended:?}");
     let done = |at: usize| objects[at]["transactions"]["New-Order"]["completed"].as_u64();
     assert!(done(0) > Some(0) && done(1) > Some(0), "{ended:?}");
     assert_eq!(objects[0]["verified"], true);

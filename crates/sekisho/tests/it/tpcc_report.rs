@@ -246,6 +246,35 @@ fn runs_without_waits_become_curves_against_connections() {
     );
 }
 
+/// JSON said "holds" of runs of which the text says that there is no verdict, or that the rules are met for
+/// ten minutes.
+#[test]
+fn json_says_no_kinder_word_than_the_text() {
+    let scratch = Scratch::new();
+    let says = |records: &[Record], general: bool| {
+        let (text, _) = report(&scratch, records);
+        let files: Vec<String> = (0..records.len()).map(|nth| format!("{nth}.tpcc.json")).collect();
+        let verb: &[&str] = if general { &["report"] } else { &["tpcc", "report"] };
+        let words = verb.iter().copied().chain(files.iter().map(String::as_str)).chain(["--json"]);
+        let ended = sekisho(&scratch.join(""), &words.collect::<Vec<_>>());
+        let object = ended.objects().remove(0);
+        assert_eq!(object["exit_code"], ended.code, "{object}");
+        (text.out, object["verdict"].as_str().expect("a word").to_owned())
+    };
+    for (records, text, word) in [
+        (vec![stressed(2)], "no waits, so no verdict: ", "no verdict"),
+        (vec![stressed(1), stressed(2)], "no waits, so no verdict: ", "no verdict"),
+        (vec![hastened(10)], "hastened, so no verdict: ", "no verdict"),
+        (vec![paced(10)], "meets the rules for 10 minutes: ", "meets the rules"),
+        (vec![empty()], "interrupted: ", "interrupted"),
+    ] {
+        let (said, json) = says(&records, false);
+        assert!(said.starts_with(text), "{said}");
+        assert_eq!(json, word, "{said}");
+    }
+    assert_eq!(says(&[stressed(2)], true).1, "measured");
+}
+
 /// A rate whose interval cannot be told was drawn with one of no width, as if it were known exactly.
 #[test]
 fn a_rate_of_which_too_little_is_known_has_no_interval_in_the_figure() {
@@ -256,7 +285,7 @@ fn a_rate_of_which_too_little_is_known_has_no_interval_in_the_figure() {
         record
     };
     let (ended, html) = report(&scratch, &[short(stressed(1)), short(stressed(2))]);
-    assert!(ended.out.contains(" ± ? new orders"), "{ended:?}");
+    assert!(ended.out.contains(" ± ? (too short for an interval) new\n"), "{ended:?}");
     assert!(
         html.contains("\"x\":1.0,") && html.contains("\"x\":2.0,"),
         "points are written otherwise"

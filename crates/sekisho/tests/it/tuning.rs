@@ -39,6 +39,8 @@ fn a_server_of_somebody_elses_is_only_read_until_its_owner_says_otherwise() {
     }
     assert!(plan.out.lines().all(|line| line.chars().count() <= 80), "{}", plan.out);
     assert_eq!(ask(url, WRITTEN).expect("it answers"), [""; 0]);
+    let plan = sekisho(&folder, &[&words[..], &["--json", "--no-verify"]].concat());
+    assert_eq!(plan.objects()[0]["verdict"], "plan", "nothing holds that was not tried");
 
     let only = ["--only", "shared_buffers,checkpoint_completion_target,wal_compression"];
     let apply = ["--apply", "--rounds", "2", "--longest", "1s", "--json"];

@@ -26,7 +26,7 @@ fn a_right_database_holds_and_a_fault_fails_with_its_row() {
     let url = small("verify_fault");
     let right = verify(&url, &[]);
     assert_eq!(right.code, 0, "{right:?}");
-    assert!(right.out.starts_with("holds: all 33 checks of 2 warehouses in verify_fault at "));
+    assert!(right.out.starts_with("holds: all 37 checks of 2 warehouses in verify_fault at "));
     let password = url.split([':', '@']).nth(2).expect("the address has one");
     assert!(!right.out.contains(password), "{right:?}");
 
@@ -34,7 +34,7 @@ fn a_right_database_holds_and_a_fault_fails_with_its_row() {
     ask(&url, fault).expect("they are there");
     let wrong = verify(&url, &[]);
     assert_eq!(wrong.code, 3, "{wrong:?}");
-    assert!(wrong.out.starts_with("FAILS: 2 of 33 checks of 2 warehouses"), "{wrong:?}");
+    assert!(wrong.out.starts_with("FAILS: 2 of 37 checks of 2 warehouses"), "{wrong:?}");
     let row = "    w 1, d 1, c 5: C_BALANCE -77.00, delivered 0.00, sum(H_AMOUNT) 10.00\n";
     assert!(wrong.out.contains(row), "{wrong:?}");
     assert!(wrong.out.contains("condition 10 FAILS: C_BALANCE = ") && wrong.out.contains("2 more"));
@@ -45,7 +45,7 @@ fn a_right_database_holds_and_a_fault_fails_with_its_row() {
     let checks = object["checks"].as_array().expect("a list");
     let failed: Vec<_> = checks.iter().filter(|check| check["holds"] == false).collect();
     let brief = |at: usize| (failed[at]["name"].as_str(), failed[at]["broken"].as_u64());
-    assert_eq!((checks.len(), failed.len()), (33, 2));
+    assert_eq!((checks.len(), failed.len()), (37, 2));
     assert_eq!(
         (brief(0), brief(1)),
         ((Some("condition 10"), Some(12)), (Some("condition 12"), Some(12)))

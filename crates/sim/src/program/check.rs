@@ -1,4 +1,4 @@
-//! What makes the parts of a network impossible, each by itself.
+//! Checks of the parts of a network, each by itself: the impossible is refused.
 
 use gate::Gate;
 use workload::Dist;
@@ -112,10 +112,10 @@ fn station(station: &Station, network: &Network) -> Result<(), NetworkError> {
     let at = network.stations.iter().position(|other| std::ptr::eq(other, station));
     let changes =
         network.agenda.as_ref().zip(at).is_some_and(|(agenda, at)| agenda.changes_speed(at));
-    let crew = station.order != Order::Fifo
+    let told_apart = station.order != Order::Fifo
         || matches!(station.speed, Speed::Servers(_))
         || (changes && matches!(station.kind, StationKind::Queue { .. }));
-    if blocks && crew {
+    if blocks && told_apart {
         return error(
             "in a network in which stations block, its queues are first in first out with equal \
              servers that do not change: remove its order, speeds or changes, or let full stations \

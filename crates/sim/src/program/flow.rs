@@ -1,12 +1,12 @@
-//! What the open classes bring to each part: what is too much, and how slowly the network settles.
+//! Work of the open classes at each part: what is too much, and how slowly the network settles.
 
 use gate::Queues;
 
 use super::check;
-use super::circuit::Circuit;
+use super::closed::ClosedDemands;
 use crate::network::{Client, GateNode, Load, Network, NetworkError};
 
-/// What the open classes bring to each part, to find the impossible before the run does.
+/// Work that the open classes bring to each part, to find the impossible before the run does.
 pub(super) struct Flow {
     /// Mean work that is sure to arrive at each station per second.
     pub(super) work: Vec<f64>,
@@ -16,14 +16,14 @@ pub(super) struct Flow {
     pub(super) held: Vec<f64>,
     /// Holds that are sure to begin there [1/s].
     holds: Vec<f64>,
-    /// Whether all that arrives is counted above, and not only what is sure.
+    /// True if all that arrives is counted above, and not only what is sure.
     pub(super) is_whole: bool,
     pub(super) station_fed: Vec<bool>,
     pub(super) gate_fed: Vec<bool>,
     pub(super) cache_fed: Vec<bool>,
     pub(super) class_fed: Vec<bool>,
-    /// What the closed classes bring.
-    pub(super) circuit: Circuit,
+    /// Demands of the closed classes.
+    pub(super) closed: ClosedDemands,
 }
 
 impl Flow {
@@ -41,7 +41,7 @@ impl Flow {
             gate_fed: vec![false; network.gates.len()],
             cache_fed: vec![false; network.caches.len()],
             class_fed: vec![false; network.classes.len()],
-            circuit: Circuit::default(),
+            closed: ClosedDemands::default(),
         }
     }
 
@@ -141,7 +141,7 @@ impl Flow {
         let mut longest: f64 = 0.0;
         let mut routed = vec![false; network.stations.len()];
         for (at, gate) in network.gates.iter().enumerate() {
-            let held = Brought {
+            let held = OfferedWork {
                 servers: slots(gate),
                 work: self.held[at],
                 squares: self.hold_squares(at),
@@ -156,29 +156,29 @@ impl Flow {
             let servers = gate.stations.iter().map(|&at| check::speed_max(&network.stations[at]));
             if let Some(servers) = servers.sum::<Option<f64>>() {
                 let (work, squares) = (sum(&self.work), sum(&self.squares));
-                longest = longest.max(Brought { servers, work, squares }.behind(gate));
+                longest = longest.max(OfferedWork { servers, work, squares }.behind(gate));
             }
         }
         for (at, station) in network.stations.iter().enumerate().filter(|(at, _)| !routed[*at]) {
             // What is full is full soon.
             if let Some(servers) = check::speed_max(station).filter(|_| station.room.is_none()) {
                 let (work, squares) = (self.work[at], self.squares[at]);
-                longest = longest.max(Brought { servers, work, squares }.relaxation_s());
+                longest = longest.max(OfferedWork { servers, work, squares }.relaxation_s());
             }
         }
         longest
     }
 }
 
-/// What is brought to some servers: work and mean squares of the demands, by second.
+/// Work brought to some servers: work and mean squares of the demands, by second.
 #[derive(Clone, Copy)]
-pub(super) struct Brought {
+pub(super) struct OfferedWork {
     pub(super) servers: f64,
     pub(super) work: f64,
     pub(super) squares: f64,
 }
 
-impl Brought {
+impl OfferedWork {
     /// The time in which all servers together forget that their one queue was empty \[s\].
     pub(super) fn relaxation_s(self) -> f64 {
         let left = 1.0 - self.work / self.servers;
@@ -198,8 +198,8 @@ impl Brought {
         if gate.spec.shares().is_some() {
             // Each is alone with its share.
             let n = gate.spec.servers.len() as f64;
-            let Brought { servers, work, squares } = self;
-            let alone = Brought { servers: servers / n, work: work / n, squares: squares / n };
+            let OfferedWork { servers, work, squares } = self;
+            let alone = OfferedWork { servers: servers / n, work: work / n, squares: squares / n };
             return alone.relaxation_s();
         }
         // The better of two among very many (Mitzenmacher 2001): the slowest eigenvalue of its equations at

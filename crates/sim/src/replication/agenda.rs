@@ -8,23 +8,24 @@ use crate::calendar::Entry;
 use crate::program::Program;
 use crate::run::SimError;
 
-/// What drives the agenda.
+/// State of the agenda.
 #[derive(Debug, Default)]
-pub(crate) struct Clockwork {
-    /// Where each interval begins, from the start of the run or of a period, and the end of the last.
+pub(crate) struct AgendaState {
+    /// Beginning of each interval, from the start of the run or of a period, and the end of the
+    /// last.
     borders: Vec<Time>,
     period: Option<u64>,
     /// The border that comes next, counted over all periods.
     next: u64,
-    /// What had been counted at the border before.
+    /// Counts at the border before.
     before: Snapshot,
-    /// What was counted in each interval, over all periods.
+    /// Counts of each interval, over all periods.
     pub(crate) intervals: Vec<Snapshot>,
-    /// How many entries of the calendar are the agenda's own.
+    /// Number of entries of the calendar that are the agenda's own.
     entered: usize,
 }
 
-/// What was counted, as numbers to be added and subtracted.
+/// Counts, as numbers to be added and subtracted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshot {
     /// Time \[s\].
@@ -53,17 +54,17 @@ impl Snapshot {
     }
 }
 
-impl Clockwork {
-    pub(super) fn new(program: &Program) -> Clockwork {
-        let Some(agenda) = &program.agenda else { return Clockwork::default() };
+impl AgendaState {
+    pub(super) fn new(program: &Program) -> AgendaState {
+        let Some(agenda) = &program.agenda else { return AgendaState::default() };
         let divided = agenda.divided_s(&program.classes);
         let n = agenda.intervals;
         let border = |at: u32| Time::from_nanos(nanos(divided * f64::from(at) / f64::from(n)));
-        Clockwork {
+        AgendaState {
             borders: if n == 0 { Vec::new() } else { (0..=n).map(border).collect() },
             period: agenda.period_s.map(nanos),
             intervals: vec![Snapshot::default(); n as usize],
-            ..Clockwork::default()
+            ..AgendaState::default()
         }
     }
 
@@ -87,78 +88,86 @@ impl Replication<'_> {
         for (at, change) in agenda.changes.iter().enumerate() {
             let when = Time::from_nanos(nanos(change.at_s));
             self.calendar.enter(when, Entry::Change(at as u32));
-            self.clockwork.entered += 1;
+            self.agenda.entered += 1;
         }
-        if self.clockwork.borders.len() > 1 {
-            self.clockwork.next = match self.clockwork.period {
+        if self.agenda.borders.len() > 1 {
+            self.agenda.next = match self.agenda.period {
                 // The first period is warm-up: the first border is its end.
-                Some(_) => self.clockwork.borders.len() as u64 - 1,
+                Some(_) => self.agenda.borders.len() as u64 - 1,
                 None => 0,
             };
-            self.enter_tick();
+            self.enter_interval_end();
         }
     }
 
-    fn enter_tick(&mut self) {
-        if let Some(at) = self.clockwork.border(self.clockwork.next) {
-            self.calendar.enter(at, Entry::Tick);
-            self.clockwork.entered += 1;
+    fn enter_interval_end(&mut self) {
+        if let Some(at) = self.agenda.border(self.agenda.next) {
+            self.calendar.enter(at, Entry::IntervalEnd);
+            self.agenda.entered += 1;
         }
     }
 
     /// A border between intervals.
-    pub(super) fn tick(&mut self) -> Result<(), SimError> {
-        self.clockwork.entered -= 1;
+    pub(super) fn end_interval(&mut self) -> Result<(), SimError> {
+        // Taken out before the check, which compares with what is still in the calendar.
+        self.agenda.entered -= 1;
         self.check_alive()?;
         let now = self.snapshot();
-        let clockwork = &mut self.clockwork;
-        let n = clockwork.borders.len() as u64 - 1;
-        let first = if clockwork.period.is_some() { n } else { 0 };
-        if clockwork.next > first {
-            let interval = &mut clockwork.intervals[((clockwork.next - 1) % n) as usize];
+        let state = &mut self.agenda;
+        let n = state.borders.len() as u64 - 1;
+        let first = if state.period.is_some() { n } else { 0 };
+        if state.next > first {
+            let interval = &mut state.intervals[((state.next - 1) % n) as usize];
             interval.add(&now, 1.0);
-            interval.add(&clockwork.before, -1.0);
+            interval.add(&state.before, -1.0);
         }
-        clockwork.before = now;
-        clockwork.next += 1;
-        self.enter_tick();
+        state.before = now;
+        state.next += 1;
+        self.enter_interval_end();
         Ok(())
     }
 
     /// Jobs that wait for each other would let the agenda run to its end with nothing else.
     fn check_alive(&self) -> Result<(), SimError> {
         let busy = self.customers.len() > self.free.len();
-        if busy && self.ready.is_empty() && self.calendar.len() <= self.clockwork.entered {
+        let nothing_comes = self.ready.is_empty() && self.calendar.len() <= self.agenda.entered;
+        if busy && nothing_comes && !self.is_shut() {
             return Err(SimError::Deadlock { at: self.now, place: self.fullest() });
         }
         Ok(())
     }
 
+    /// True if jobs wait at a gate of which no slot is held: the agenda has taken its slots or servers
+    /// away. In a deadlock each job that others wait for holds a slot or a place.
+    fn is_shut(&self) -> bool {
+        self.gates.iter().any(|state| state.gate.waiting() > 0 && state.gate.busy() == 0)
+    }
+
     fn snapshot(&mut self) -> Snapshot {
-        let span = self.settle();
+        let span = self.accumulate();
         let classes = self.classes.iter().map(|tally| {
             let failed = tally.refused + tally.lost + tally.reneged + tally.timed_out;
             let counts = [tally.offered, tally.completed, failed].map(|count| count as f64);
             [counts[0], counts[1], counts[2], tally.response_sum]
         });
-        let gates = self.gates.iter().map(|guard| &guard.tally);
+        let gates = self.gates.iter().map(|state| &state.tally);
         Snapshot {
             span,
             classes: classes.collect(),
             gates: gates.map(|g| [g.waiting_area * 1e-9, g.busy_area * 1e-9]).collect(),
-            stations: (self.desks.iter())
-                .map(|desk| [desk.jobs_area * 1e-9, desk.busy_area * 1e-9])
+            stations: (self.stations.iter())
+                .map(|state| [state.jobs_area * 1e-9, state.busy_area * 1e-9])
                 .collect(),
         }
     }
 
     /// A change of the agenda.
     pub(super) fn change(&mut self, at: usize) {
-        self.clockwork.entered -= 1;
+        self.agenda.entered -= 1;
         let Some(agenda) = &self.program.agenda else { return };
-        if let Some(period) = self.clockwork.period {
+        if let Some(period) = self.agenda.period {
             self.calendar.enter_after(self.now, period, Entry::Change(at as u32));
-            self.clockwork.entered += 1;
+            self.agenda.entered += 1;
         }
         match agenda.changes[at].what {
             Changed::Slots { gate, server, slots } => {
@@ -175,8 +184,8 @@ impl Replication<'_> {
                 speeds[server as usize] = speed;
             }
             Changed::StationSpeed { station, server, speed } => {
-                let desk = &mut self.desks[station];
-                if let Some(due) = desk.set_speed(self.now, server as usize, speed) {
+                let state = &mut self.stations[station];
+                if let Some(due) = state.set_speed(self.now, server as usize, speed) {
                     self.calendar.enter(due, Entry::Station(station as u32));
                 }
             }
@@ -198,11 +207,12 @@ impl Replication<'_> {
             Some(length) => {
                 let end = Time::from_nanos(nanos(length));
                 self.run_until(end)?;
+                // Before the last border is counted out: its entry stays in the calendar.
+                self.check_alive()?;
                 // The last border of the intervals is the end itself.
-                let clockwork = &self.clockwork;
-                let last =
-                    clockwork.borders.len() > 1 && clockwork.border(clockwork.next) == Some(end);
-                if last { self.tick() } else { Ok(()) }
+                let state = &self.agenda;
+                let last = state.borders.len() > 1 && state.border(state.next) == Some(end);
+                if last { self.end_interval() } else { Ok(()) }
             }
             None => {
                 while self.step()? {}
@@ -225,6 +235,6 @@ impl Replication<'_> {
     }
 
     pub(crate) fn intervals(&self) -> &[Snapshot] {
-        &self.clockwork.intervals
+        &self.agenda.intervals
     }
 }

@@ -30,11 +30,11 @@ impl Replication<'_> {
         let source = &mut self.sources[class as usize];
         match &self.program.classes[class as usize].load {
             Load::Open(arrivals) => {
-                let gap = nanos(arrivals.gap_s(&mut source.when));
+                let gap = nanos(arrivals.gap_s(&mut source.arrivals));
                 self.calendar.enter_after(self.now, gap, Entry::Arrival(class));
             }
             Load::Varying(curve) => {
-                let area = Dist::Exponential { mean: 1.0 }.sample(&mut source.when);
+                let area = Dist::Exponential { mean: 1.0 }.sample(&mut source.arrivals);
                 if let Some(next) = curve.after(source.last_s, area) {
                     source.last_s = next;
                     self.calendar.enter(Time::from_nanos(nanos(next)), Entry::Arrival(class));
@@ -55,12 +55,13 @@ impl Replication<'_> {
         let traced = self.sources[class as usize].traced;
         self.sources[class as usize].traced += 1;
         self.expect_arrival(class);
-        let customer = self.admit(class, Role::Request);
-        self.ask(customer);
+        let customer = self.create(class, Role::Request);
+        self.begin_request(customer);
+        // In time: the attempt is only in line, and asks for size and demand when its turn comes.
         if let Load::Trace(trace) = &self.program.classes[class as usize].load
             && let Some((_, job)) = trace.job(traced)
         {
-            self.affairs[customer as usize].demand = job.demand.unwrap_or(0.0);
+            self.rare_states[customer as usize].demand = job.demand.unwrap_or(0.0);
             if let Some(size) = job.size {
                 let asking = &mut self.customers[customer as usize];
                 asking.size = size;
@@ -74,9 +75,9 @@ impl Replication<'_> {
     pub(super) fn think(&mut self, customer: u32) {
         let class = self.customers[customer as usize].origin as usize;
         if let Load::Closed { think, .. } = &self.program.classes[class].load {
-            let span = nanos(think.sample(&mut self.sources[class].when));
+            let span = nanos(think.sample(&mut self.sources[class].arrivals));
             if span == 0 {
-                self.ask(customer);
+                self.begin_request(customer);
             } else {
                 self.calendar.enter_after(self.now, span, Entry::Customer(customer));
             }
@@ -85,22 +86,22 @@ impl Replication<'_> {
 
     /// A customer begins a request.
     #[inline]
-    pub(super) fn ask(&mut self, customer: u32) {
+    pub(super) fn begin_request(&mut self, customer: u32) {
         let asking = &mut self.customers[customer as usize];
         let class = asking.origin as usize;
-        asking.asked = self.now;
+        asking.requested = self.now;
         asking.class = asking.origin;
         let source = &mut self.sources[class];
         match &self.program.classes[class].sizes {
             Sizes::None => {}
             Sizes::Documents(set, _) => {
                 let drawing = source.drawing.as_mut().expect("made for every set");
-                let document = drawing.draw(&mut source.what);
+                let document = drawing.draw(&mut source.sizes);
                 asking.group = document as u32;
                 asking.size = set.documents()[document].bytes as f64;
             }
             Sizes::Drawn(dist) => {
-                asking.size = dist.sample(&mut source.what);
+                asking.size = dist.sample(&mut source.sizes);
                 asking.group = size_bin(asking.size);
             }
         }
@@ -115,12 +116,12 @@ impl Replication<'_> {
         asking.class = asking.origin;
         asking.at = self.program.entries[class];
         self.classes[class].offered += 1;
-        if self.program.restless
+        if self.program.impatient
             && let Some(time_out) = &self.program.classes[class].client.time_out
         {
-            let span = nanos(time_out.after.sample(&mut self.sources[class].mood));
+            let span = nanos(time_out.after.sample(&mut self.sources[class].client));
             let at = Time::from_nanos(self.now.as_nanos().saturating_add(span));
-            self.affairs[customer as usize].times_out = at;
+            self.rare_states[customer as usize].times_out = at;
             if at < Time::MAX {
                 self.calendar.enter(at, Entry::TimeOut(customer));
             }
@@ -130,27 +131,27 @@ impl Replication<'_> {
 
     /// A customer that thought, or paused after a failure, asks.
     #[inline]
-    pub(super) fn ask_again(&mut self, customer: u32) {
+    pub(super) fn attempt_again(&mut self, customer: u32) {
         if self.customers[customer as usize].failed == 0 {
-            self.ask(customer);
+            self.begin_request(customer);
         } else {
             self.attempt(customer);
         }
     }
 
     /// A customer that may give up begins to wait at a gate.
-    pub(super) fn grow_impatient(&mut self, customer: u32, gate: u32, id: JobId) {
+    pub(super) fn begin_patience(&mut self, customer: u32, gate: u32, id: JobId) {
         let going = &self.customers[customer as usize];
         let class = going.origin as usize;
-        let affairs = &mut self.affairs[customer as usize];
-        affairs.waits = Some((gate, id));
+        let rare = &mut self.rare_states[customer as usize];
+        rare.waits = Some((gate, id));
         // Jobs that nobody waits for have nobody to lose patience.
         if going.role == Role::Request
             && let Some(patience) = &self.program.classes[class].client.patience
         {
-            let span = nanos(patience.sample(&mut self.sources[class].mood));
+            let span = nanos(patience.sample(&mut self.sources[class].client));
             let at = Time::from_nanos(self.now.as_nanos().saturating_add(span));
-            affairs.patience_ends = at;
+            rare.patience_ends = at;
             if at < Time::MAX {
                 self.calendar.enter(at, Entry::Patience(customer));
             }
@@ -158,12 +159,12 @@ impl Replication<'_> {
     }
 
     pub(super) fn patience_ends(&mut self, customer: u32) {
-        let affairs = &mut self.affairs[customer as usize];
-        if affairs.patience_ends != self.now {
+        let rare = &mut self.rare_states[customer as usize];
+        if rare.patience_ends != self.now {
             return;
         }
-        affairs.patience_ends = Time::MAX;
-        if let Some((gate, id)) = affairs.waits {
+        rare.patience_ends = Time::MAX;
+        if let Some((gate, id)) = rare.waits {
             self.renege(gate, id);
             self.fail(customer, Failure::Reneged);
         }
@@ -172,25 +173,25 @@ impl Replication<'_> {
     /// A client gives up its attempt. The job runs on without it, or leaves where that is noticed; the
     /// client goes on as a customer of its own.
     pub(super) fn time_out(&mut self, job: u32) {
-        if self.affairs[job as usize].times_out != self.now {
+        if self.rare_states[job as usize].times_out != self.now {
             return;
         }
-        self.affairs[job as usize].times_out = Time::MAX;
+        self.rare_states[job as usize].times_out = Time::MAX;
         let left = &mut self.customers[job as usize];
-        left.role = Role::Loose;
-        self.loose += 1;
-        let (origin, failed, asked) = (left.origin, left.failed, left.asked);
-        let (group, size, demand) = (left.group, left.size, self.affairs[job as usize].demand);
+        left.role = Role::Detached;
+        self.detached += 1;
+        let (origin, failed, requested) = (left.origin, left.failed, left.requested);
+        let (group, size, demand) = (left.group, left.size, self.rare_states[job as usize].demand);
         self.classes[left.class as usize].timed_out += 1;
-        let client = self.admit(origin, Role::Request);
+        let client = self.create(origin, Role::Request);
         let asking = &mut self.customers[client as usize];
-        (asking.failed, asking.asked) = (failed, asked);
+        (asking.failed, asking.requested) = (failed, requested);
         (asking.group, asking.size) = (group, size);
-        self.affairs[client as usize].demand = demand;
+        self.rare_states[client as usize].demand = demand;
         let noticed = self.program.classes[origin as usize].client.time_out.as_ref();
         if noticed.is_some_and(|time_out| time_out.noticed == Noticed::AtGates) {
-            self.affairs[job as usize].unwanted = true;
-            if let Some((gate, id)) = self.affairs[job as usize].waits {
+            self.rare_states[job as usize].unwanted = true;
+            if let Some((gate, id)) = self.rare_states[job as usize].waits {
                 self.renege(gate, id);
                 self.fail(job, Failure::Unwanted);
             }
@@ -201,16 +202,16 @@ impl Replication<'_> {
     /// An attempt failed: the job gives back all that it holds and leaves.
     pub(super) fn fail(&mut self, customer: u32, failure: Failure) {
         if self.program.blocks {
-            self.leave_kept(customer);
+            self.release_kept(customer);
         }
         while !self.customers[customer as usize].held.is_empty() {
             self.release(customer);
         }
         let failed = &self.customers[customer as usize];
         match failed.role {
-            Role::Loose => self.dismiss(customer),
+            Role::Detached => self.dispose(customer),
             Role::Branch { parent, fork } => {
-                self.dismiss(customer);
+                self.dispose(customer);
                 self.branch_failed(parent, fork);
             }
             Role::Request => {
@@ -220,7 +221,8 @@ impl Replication<'_> {
                     Failure::Lost => tally.lost += 1,
                     Failure::Reneged => tally.reneged += 1,
                 }
-                self.affairs[customer as usize].times_out = Time::MAX;
+                // The attempt has failed once; its time-out, still to come, would count it again.
+                self.rare_states[customer as usize].times_out = Time::MAX;
                 self.retry(customer);
             }
         }
@@ -233,30 +235,30 @@ impl Replication<'_> {
         client.station = NOWHERE;
         match &self.program.classes[class].client.retry {
             Some(retry) if client.failed < retry.more => {
-                let pause = pause(retry, client.failed, self.sources[class].mood.random());
+                let pause = pause(retry, client.failed, self.sources[class].client.random());
                 client.failed += 1;
                 self.calendar.enter_after(self.now, nanos(pause), Entry::Customer(customer));
             }
             _ => {
                 self.classes[class].gave_up += 1;
-                self.leave(customer);
+                self.end_request(customer);
             }
         }
     }
 
     /// A request is over, well or not.
     #[inline]
-    pub(super) fn leave(&mut self, customer: u32) {
+    pub(super) fn end_request(&mut self, customer: u32) {
         self.completed += 1;
-        if let Some(bound) = self.bound.get_mut(customer as usize) {
-            *bound = NOWHERE;
+        if let Some(initial) = self.initial_place.get_mut(customer as usize) {
+            *initial = NOWHERE;
         }
         let client = &mut self.customers[customer as usize];
         client.failed = 0;
         match &self.program.classes[client.origin as usize].load {
             Load::Closed { .. } => self.think(customer),
             Load::Open(_) | Load::Varying(_) | Load::Trace(_) | Load::Within => {
-                self.dismiss(customer);
+                self.dispose(customer);
             }
         }
     }

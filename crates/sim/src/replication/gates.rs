@@ -1,8 +1,8 @@
 //! At the gates: who knocks, who is let in, and who gives a slot back.
 
-use gate::{Action, Event, Job, JobId, Reason, Time};
+use gate::{Action, Event, Gate, Job, JobId, Reason, Slot, Time};
 
-use super::{Guard, Held, Replication};
+use super::{GateState, Held, Replication};
 use crate::calendar::{Calendar, Entry};
 use crate::network::{CUSTOMER_BITS, CUSTOMERS_MAX, Sizes};
 use crate::replication::clients::Failure;
@@ -11,39 +11,39 @@ impl Replication<'_> {
     /// The gate asked to be woken now, or had asked before something else changed that.
     #[inline]
     pub(super) fn gate_due(&mut self, gate: u32) {
-        let guard = &mut self.gates[gate as usize];
-        if guard.armed != Some(self.now) {
+        let state = &mut self.gates[gate as usize];
+        if state.armed != Some(self.now) {
             return;
         }
-        guard.armed = None;
-        match guard.gate.next_wakeup() {
+        state.armed = None;
+        match state.gate.next_wakeup() {
             Some(wakeup) if wakeup <= self.now => {
-                guard.tally.touch(self.now);
+                state.tally.accumulate(self.now);
                 self.tell(gate, Event::Wake);
             }
-            Some(wakeup) => guard.arm(gate, wakeup, &mut self.calendar),
+            Some(wakeup) => state.arm(gate, wakeup, &mut self.calendar),
             None => {}
         }
     }
 
     /// A customer arrives at a gate.
     #[inline]
-    pub(super) fn knock(&mut self, customer: u32, gate: u32) {
+    pub(super) fn arrive_at_gate(&mut self, customer: u32, gate: u32) {
         if self.program.blocks {
-            self.leave_kept(customer);
+            self.release_kept(customer);
         }
         let now = self.now;
-        if self.program.restless && self.affairs[customer as usize].unwanted {
+        if self.program.impatient && self.rare_states[customer as usize].unwanted {
             return self.fail(customer, Failure::Unwanted);
         }
-        let guard = &mut self.gates[gate as usize];
-        guard.visits += 1;
-        guard.tally.touch(now);
-        guard.tally.waiting += 1;
+        let state = &mut self.gates[gate as usize];
+        state.visits += 1;
+        state.tally.accumulate(now);
+        state.tally.waiting += 1;
         let going = &mut self.customers[customer as usize];
-        going.knocked = now;
+        going.gate_arrival = now;
         let class = &self.program.classes[going.class as usize];
-        let id = JobId((guard.visits << CUSTOMER_BITS) | u64::from(customer));
+        let id = JobId((state.visits << CUSTOMER_BITS) | u64::from(customer));
         let job = Job {
             class: going.class,
             priority: class.priority,
@@ -56,8 +56,8 @@ impl Replication<'_> {
             deadline: self.program.classes[going.origin as usize].deadline.map(|span| now + span),
             ..Job::new(id)
         };
-        if self.program.restless {
-            self.grow_impatient(customer, gate, id);
+        if self.program.impatient {
+            self.begin_patience(customer, gate, id);
         }
         self.tell(gate, Event::Arrive(job));
     }
@@ -69,11 +69,11 @@ impl Replication<'_> {
         let held = self.customers[customer as usize].held.pop();
         let held = held.expect("the compiler pairs every release with an acquire");
         let tally = &mut self.gates[held.gate as usize].tally;
-        tally.touch(now);
+        tally.accumulate(now);
         tally.busy -= 1;
         tally.depart(now.as_nanos() - held.since.as_nanos());
-        if self.program.restless
-            && self.affairs[customer as usize].unwanted
+        if self.program.impatient
+            && self.rare_states[customer as usize].unwanted
             && let Some(controller) = &mut self.gates[held.gate as usize].controller
         {
             controller.spoil();
@@ -84,16 +84,16 @@ impl Replication<'_> {
     /// A waiting job's client gives up, and the gate knows it.
     pub(super) fn renege(&mut self, gate: u32, id: JobId) {
         let tally = &mut self.gates[gate as usize].tally;
-        tally.touch(self.now);
+        tally.accumulate(self.now);
         tally.waiting -= 1;
         tally.reneged += 1;
-        self.affairs[customer_of(id) as usize].waits = None;
+        self.rare_states[customer_of(id) as usize].waits = None;
         self.tell(gate, Event::Renege(id));
     }
 
     /// Tells a gate what changed from outside.
     pub(super) fn tell_change(&mut self, gate: u32, event: Event) {
-        self.gates[gate as usize].tally.touch(self.now);
+        self.gates[gate as usize].tally.accumulate(self.now);
         self.tell(gate, event);
     }
 
@@ -101,69 +101,74 @@ impl Replication<'_> {
     #[inline(always)]
     fn tell(&mut self, gate: u32, event: Event) {
         let now = self.now;
-        let guard = &mut self.gates[gate as usize];
-        guard.gate.handle(now, event, &mut self.actions);
+        let state = &mut self.gates[gate as usize];
+        state.gate.handle(now, event, &mut self.actions);
         if let Some((recorded, recording)) = &mut self.recording
             && *recorded == gate as usize
         {
             recording.push(now, event, &self.actions);
         }
-        if let Some(wakeup) = guard.gate.next_wakeup() {
-            guard.arm(gate, wakeup, &mut self.calendar);
+        if let Some(wakeup) = state.gate.next_wakeup() {
+            state.arm(gate, wakeup, &mut self.calendar);
         }
         let mut refused = Vec::new();
         for action in &self.actions {
-            guard.tally.waiting -= 1;
+            state.tally.waiting -= 1;
             let customer = match *action {
                 Action::Start { job, slot } => {
                     let customer = customer_of(job);
+                    debug_assert!(has_slot(&state.gate, slot), "{slot:?} is one too many");
                     let going = &mut self.customers[customer as usize];
-                    guard.tally.busy += 1;
-                    guard.tally.start(now.as_nanos() - going.knocked.as_nanos());
+                    state.tally.busy += 1;
+                    state.tally.start(now.as_nanos() - going.gate_arrival.as_nanos());
                     going.held.push(Held { gate, slot, since: now });
                     self.ready.push_back(customer);
                     customer
                 }
                 Action::Refuse { job, reason } => {
                     match reason {
-                        Reason::QueueFull => guard.tally.refused_full += 1,
-                        Reason::Unreachable => guard.tally.refused_unreachable += 1,
-                        Reason::Deadline | Reason::Hopeless => guard.tally.refused_deadline += 1,
+                        Reason::QueueFull => state.tally.refused_full += 1,
+                        Reason::Unreachable => state.tally.refused_unreachable += 1,
+                        Reason::Deadline | Reason::Hopeless => state.tally.refused_deadline += 1,
                     }
                     refused.push(customer_of(job));
                     customer_of(job)
                 }
             };
-            if self.program.restless {
-                self.affairs[customer as usize].waits = None;
+            if self.program.impatient {
+                self.rare_states[customer as usize].waits = None;
             }
         }
-        // Who is refused gives other gates something to say.
+        debug_assert_eq!(u64::from(state.tally.waiting), state.gate.waiting(), "at gate {gate}");
+        debug_assert_eq!(state.tally.busy, state.gate.busy(), "at gate {gate}");
+        // Who is refused gives back slots of other gates, which answer into the same list: only now
+        // that it has been read to its end.
         self.actions.clear();
         for customer in refused {
             self.fail(customer, Failure::Refused);
         }
         if self.gates[gate as usize].controller.is_some() {
-            self.steer(gate, &event);
+            self.control(gate, &event);
         }
     }
 
     /// Lets a gate's controller see what it was told, and does what that says.
     #[inline(never)]
-    fn steer(&mut self, gate: u32, event: &Event) {
-        let guard = &mut self.gates[gate as usize];
-        let Some(controller) = &mut guard.controller else { return };
+    fn control(&mut self, gate: u32, event: &Event) {
+        let state = &mut self.gates[gate as usize];
+        let Some(controller) = &mut state.controller else { return };
+        // Its own answer comes back through here, and would be answered again.
         if matches!(event, Event::Resize { .. }) {
             return;
         }
-        let Some(made) = controller.after(self.now, event, &guard.gate) else { return };
+        let Some(made) = controller.after(self.now, event, &state.gate) else { return };
         let server = controller.server();
-        guard.tally.moves.push((self.now, made));
+        state.tally.moves.push((self.now, made));
         self.tell_change(gate, Event::Resize { server, slots: made.slots });
     }
 }
 
-impl Guard {
+impl GateState {
     /// Sees to it that the gate is woken then, at the latest.
     #[inline]
     fn arm(&mut self, gate: u32, wakeup: Time, calendar: &mut Calendar) {
@@ -172,6 +177,12 @@ impl Guard {
             calendar.enter(wakeup, Entry::Gate(gate));
         }
     }
+}
+
+/// True if the server that has just given this slot holds no more than it has.
+fn has_slot(gate: &Gate, slot: Slot) -> bool {
+    let server = &gate.servers()[slot.server as usize];
+    server.busy <= server.slots
 }
 
 /// The customer whose job this is at a gate.

@@ -136,6 +136,24 @@ fn slots_change_when_the_agenda_says() {
 }
 
 #[test]
+fn an_outage_of_the_only_gate_is_no_deadlock() {
+    // Two customers, one slot, none from 10 to 20 s, and from 30 s on. Intervals of 1 s end meanwhile.
+    let mut network =
+        gated(closed(2, no_think()), GateSpec::fifo(1), StationKind::Delay, constant(1.0));
+    let change = |at_s, slots| Change { at_s, what: Changed::Slots { gate: 0, server: 0, slots } };
+    network.agenda = Some(Agenda {
+        length_s: Some(40.0),
+        intervals: 40,
+        changes: vec![change(10.0, 0), change(20.0, 1), change(30.0, 0)],
+        ..Agenda::default()
+    });
+    let outcome = sim::run(&network, &options(1, 10)).unwrap();
+    let busy = |from: usize| outcome.intervals[from].gates[0].busy.mean;
+    assert!((busy(5) - 1.0).abs() < 1e-9 && (busy(25) - 1.0).abs() < 1e-9);
+    assert_eq!((busy(15), busy(35)), (0.0, 0.0), "nobody is served without a slot");
+}
+
+#[test]
 fn the_same_seed_is_the_same_on_any_number_of_threads() {
     let points = vec![(0.0, 1.0), (5.0, 3.0)];
     let curve = RateCurve::new(points, Pieces::Linear, Some(10.0)).unwrap();

@@ -104,22 +104,22 @@ fn several_claims_together_are_made_with_wider_intervals() {
 #[test]
 fn it_goes_on_until_there_is_enough_or_the_budget_is_spent() {
     let options = options(86, 640_000);
-    let looked = |enough_at: u32| {
-        let mut looks = 0;
+    let analysed = |enough_at: u32| {
+        let mut analyses = 0;
         let compared = compare_until(&[queue(1.0)], &options, |_| {
-            looks += 1;
-            looks == enough_at
+            analyses += 1;
+            analyses == enough_at
         });
-        (looks, compared.unwrap())
+        (analyses, compared.unwrap())
     };
-    let (_, first) = looked(1);
-    let (_, third) = looked(3);
+    let (_, first) = analysed(1);
+    let (_, third) = analysed(3);
     let counted = |compared: &sim::Comparison| compared.outcomes[0].counted_s;
     let factor = counted(&third) / counted(&first);
     assert!((3.6..4.4).contains(&factor), "twice as far each time: {factor}");
     // 64,000 for each replication, from 2,000 on: 2, 4, 8, 16, 32, 64 thousand.
-    let (looks, spent) = looked(1000);
-    assert_eq!((looks, spent.looks()), (6, 6));
+    let (analyses, spent) = analysed(1000);
+    assert_eq!((analyses, spent.interim_analyses()), (6, 6));
     assert_eq!(spent.outcomes[0].stop, Stop::Budget);
 }
 

@@ -77,10 +77,12 @@ fn a_ring_that_is_full_is_a_deadlock() {
     network.classes[0].route = vec![Step::Repeat { again: 0.99, steps }];
     let error = sim::run(&network, &options(74, 10_000)).unwrap_err();
     assert!(matches!(error, SimError::Deadlock { .. }), "{error}");
-    // With an agenda too, though its own entries are still to come.
-    network.agenda = Some(Agenda { length_s: Some(1e4), intervals: 10, ..Agenda::default() });
-    let error = sim::run(&network, &options(74, 10_000)).unwrap_err();
-    assert!(matches!(error, SimError::Deadlock { .. }), "{error}");
+    // With an agenda too, though its own entries are still to come, and whatever its intervals.
+    for intervals in [10, 1, 0] {
+        network.agenda = Some(Agenda { length_s: Some(1e4), intervals, ..Agenda::default() });
+        let error = sim::run(&network, &options(74, 10_000)).unwrap_err();
+        assert!(matches!(error, SimError::Deadlock { .. }), "{intervals}: {error}");
+    }
 }
 
 fn two_classes(order: Order) -> Network {

@@ -1,4 +1,4 @@
-//! What a layered model does, checked against the laws that every answer obeys.
+//! Answer for a layered model, checked against the laws that every answer obeys.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,10 @@ pub(super) const ERROR_LATE: f64 = 0.50;
 /// A task is saturated where at least this share of its threads is busy.
 const SATURATED: f64 = 0.8;
 
-/// How far an approximation may go beyond a law.
+/// Tolerance of a law: an approximation may go beyond it by this share.
 const SLACK: f64 = 2e-3;
 
-/// What a layered model does, as means over a long time.
+/// Results of a layered model, as means over a long time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayeredAnswer {
     /// The tasks, in the order given.
@@ -30,11 +30,11 @@ pub struct LayeredAnswer {
     /// The largest share of what a task's threads can do, all held, that requests from outside ask of it,
     /// 0 to 1; of tasks alone whose threads wait for each other inside. Near 1 the answer is far off.
     pub open_share: f64,
-    /// How often the layers were solved.
+    /// Number of times that the layers were solved.
     pub rounds: usize,
 }
 
-/// What a task does.
+/// Results of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskAnswer {
     /// Calls served, or cycles of customers [1/s].
@@ -49,7 +49,7 @@ pub struct TaskAnswer {
     pub entries: Vec<EntryAnswer>,
 }
 
-/// What an entry does.
+/// Results of an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EntryAnswer {
     /// Calls served [1/s].
@@ -67,7 +67,7 @@ impl EntryAnswer {
     }
 }
 
-/// What a processor does.
+/// Results of a processor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ProcessorAnswer {
     /// Mean number of busy servers.
@@ -111,7 +111,7 @@ struct Making<'a> {
     rates: Vec<Vec<f64>>,
 }
 
-/// How often each entry is called.
+/// Rate of calls of each entry.
 fn rates(layered: &Layered, flat: &Flat, found: &Found) -> Vec<Vec<f64>> {
     let order = super::check::order(layered).expect("the model was checked for cycles");
     let open = |task: &super::Task| task.entries.iter().map(|entry| entry.open_rate).collect();
@@ -194,7 +194,7 @@ impl Making<'_> {
         if calls > 0.0 { waits / calls } else { 0.0 }
     }
 
-    /// What a call of an infinite task takes, as the mean of its callers sees it.
+    /// Time of a call of an infinite task, as the mean of its callers sees it.
     fn inlined_hold(&self, id: EntryId) -> [f64; 2] {
         let task = &self.layered.tasks[id.task];
         task.entries[id.entry].phases.each_ref().map(|phase| {
@@ -298,7 +298,7 @@ impl Making<'_> {
         chains.filter(|(chain, _)| chain.think.is_some())
     }
 
-    /// What a customer's cycle takes without any wait, and without thinking \[s\].
+    /// Time of a customer's cycle without any wait, and without thinking \[s\].
     fn alone(&self, chain: &Chain) -> f64 {
         let mut first = vec![0.0; self.flat.nodes.len()];
         let mut cycle = 0.0;

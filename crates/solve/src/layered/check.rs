@@ -1,4 +1,4 @@
-//! What a layered model must be before it is solved.
+//! Checks that a layered model must pass before it is solved.
 
 use std::collections::BTreeSet;
 

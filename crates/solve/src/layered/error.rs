@@ -1,4 +1,4 @@
-//! What is wrong with a layered model, or with its answer, named by the part.
+//! Faults of a layered model, or of its answer, named by the part.
 
 use crate::SolveError;
 
@@ -11,15 +11,15 @@ pub enum LayeredError {
     Number {
         /// The part.
         place: String,
-        /// What is wrong with the number.
+        /// The fault of the number.
         cause: SolveError,
     },
     /// An index names nothing.
     #[error("{place} names {what}, which there is not; count from 0")]
     NoSuch {
-        /// Who names it.
+        /// The part that names it.
         place: String,
-        /// What it names.
+        /// The thing that it names.
         what: String,
     },
     /// A task without entries, or a reference task without exactly one.
@@ -30,7 +30,7 @@ pub enum LayeredError {
     Entries {
         /// The task.
         task: String,
-        /// How many it has.
+        /// Number of its entries.
         entries: usize,
     },
     /// Somebody calls a reference task.
@@ -65,15 +65,15 @@ pub enum LayeredError {
          {way_out}"
     )]
     TooMany {
-        /// Where.
+        /// The part.
         place: String,
-        /// What is counted.
+        /// The things that are counted.
         name: &'static str,
-        /// How many there are.
+        /// Their number.
         value: u32,
-        /// How many there may be.
+        /// The largest number that is allowed.
         most: u32,
-        /// What to do.
+        /// The way out.
         way_out: &'static str,
     },
     /// A customer goes round without taking any time.
@@ -85,7 +85,7 @@ pub enum LayeredError {
         /// The reference task.
         task: String,
     },
-    /// What comes in without waiting for replies is more than a station can take.
+    /// Requests that wait for no reply are more than a station can take.
     #[error(
         "{place} is asked for {utilisation:.3} of what it can do by requests that wait \
          for no reply; lower their rate below {:.3} of today's, cut the demand or add \
@@ -103,7 +103,7 @@ pub enum LayeredError {
          answer by formula: simulate it"
     )]
     NotConverged {
-        /// How often they were solved.
+        /// Number of times that they were solved.
         rounds: usize,
         /// The largest relative change in the last round.
         change: f64,
@@ -114,7 +114,7 @@ pub enum LayeredError {
          answer by formula: simulate it"
     )]
     TooLong {
-        /// How many are taken at the most.
+        /// Number of steps that are taken at the most.
         steps: f64,
     },
     /// The answer breaks a law.
@@ -123,9 +123,9 @@ pub enum LayeredError {
          here; there is no answer by formula: simulate it"
     )]
     Unsound {
-        /// Where.
+        /// The part.
         place: String,
-        /// Which.
+        /// The law.
         law: &'static str,
         /// The value that breaks it.
         value: f64,

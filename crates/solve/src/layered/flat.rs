@@ -9,11 +9,11 @@ use super::{Call, CallCounts, CallKind, EntryId, Layered, ProcessorDiscipline, T
 pub(super) struct Flat {
     pub(super) stations: Vec<Station>,
     pub(super) chains: Vec<Chain>,
-    /// What chains go through, callers before callees.
+    /// Entries that chains go through, callers before callees.
     pub(super) nodes: Vec<Node>,
-    /// Which node an entry of a task with threads is.
+    /// Node of an entry of a task with threads.
     pub(super) node_of: BTreeMap<EntryId, usize>,
-    /// Which node is what an entry of an infinite task does unasked, or asked from outside.
+    /// Node of the work that an entry of an infinite task does unasked, or asked from outside.
     pub(super) open_of: BTreeMap<EntryId, usize>,
 }
 
@@ -30,9 +30,9 @@ pub(super) struct Station {
     pub(super) layer: usize,
 }
 
-/// Who goes round: customers, the threads of a task, or requests that nobody waits for.
+/// Parties that go round: customers, the threads of a task, or requests that nobody waits for.
 pub(super) struct Chain {
-    /// How many; none for requests from outside.
+    /// Number of them; none for requests from outside.
     pub(super) population: Option<u32>,
     /// Think time of customers; a thread's pause follows from what it is asked \[s\].
     pub(super) think: Option<f64>,
@@ -49,7 +49,7 @@ pub(super) struct Node {
     pub(super) open_rate: f64,
 }
 
-/// What is done in a phase.
+/// Work in a phase.
 #[derive(Clone, Default)]
 pub(super) struct Body {
     /// Time at processors that make nobody wait \[s\].
@@ -70,7 +70,7 @@ pub(super) struct Body {
 /// Visits to a processor.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Visits {
-    /// How many.
+    /// Number of visits.
     pub(super) count: f64,
     /// Service in all \[s\].
     pub(super) service: f64,

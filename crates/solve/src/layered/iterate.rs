@@ -7,7 +7,7 @@ use super::LayeredError;
 use super::flat::{Body, Flat};
 use super::submodel::{Asked, Customers, Flow, Queue, STEPS_MAX, Submodel, Times};
 
-/// What all layers agree on.
+/// State on which all layers agree.
 pub(super) struct Found {
     /// By chain and station: wait of a visit \[s\]; at a sharing station, how much longer its
     /// service takes, as a multiple of it.
@@ -81,10 +81,10 @@ struct Layers<'a> {
     steps: Rc<Cell<f64>>,
 }
 
-/// What a layer's network is, and which chain is which.
+/// Network of a layer, and the chains of it.
 struct Network {
     submodel: Submodel,
-    /// Which chain of the model a chain of the network is.
+    /// Chain of the model for each chain of the network.
     chains: Vec<usize>,
     /// Time of a cycle without the pause for want of work, elsewhere than here \[s\].
     elsewhere: Vec<f64>,
@@ -112,6 +112,8 @@ impl Layers<'_> {
     /// Holds from waits, and rates from holds.
     fn update(&mut self) {
         let flat = self.flat;
+        // Callees first: a hold has those of its calls in it. Rates come from the callers, so below
+        // these are first.
         for (index, node) in flat.nodes.iter().enumerate().rev() {
             for (phase, body) in node.bodies.iter().enumerate() {
                 self.hold[index][phase] = self.time(node.chain, body);
@@ -190,7 +192,7 @@ impl Layers<'_> {
         (rate, if rate > 0.0 { busy / rate } else { 0.0 })
     }
 
-    /// What a chain asks of a station in a mean cycle.
+    /// Demand of a chain at a station in a mean cycle.
     fn asked(&self, chain: usize, station: usize) -> Asked {
         let (rate, _) = self.cycle(chain);
         let mut asked = Asked::default();
@@ -327,6 +329,7 @@ impl Layers<'_> {
                 let cycle = customers.pause + times.residence[index].iter().sum::<f64>();
                 let step = times.wait[index][at] - self.wait[chain][k];
                 let moved = (part * step).abs() / cycle;
+                // `max` drops what is not a number, and would take it for agreement.
                 change = if moved.is_finite() { change.max(moved) } else { f64::INFINITY };
                 self.wait[chain][k] += relax * step;
             }
@@ -380,13 +383,14 @@ impl Layers<'_> {
         let residence = |busy: usize| between(&numbers, busy, |at| residences[at]);
         let chain = network.chains[index];
         self.given[chain][layer] = (1..=threads as usize).map(residence).collect();
+        // In equal parts: only their sum is asked for, as part of the cycle.
         times.residence[index] = vec![mean_over(weights, residence) / stations as f64; stations];
         Ok(())
     }
 
-    /// How a hold of a task depends on how many of its threads are busy: by the layers' answers for that
-    /// number alone, whatever the mean hold is on the way to agreement. A pace that followed the mean
-    /// would swing with it where a pool is nearly full.
+    /// Dependence of a task's hold on the number of its busy threads: by the layers' answers for
+    /// that number alone, whatever the mean hold is on the way to agreement. A pace that followed
+    /// the mean would swing with it where a pool is nearly full.
     fn pace_of(&mut self, chain: usize, own: usize, networks: &[Vec<usize>]) {
         let threads = self.busy[own].len();
         let tables: Vec<(usize, &Vec<f64>)> =

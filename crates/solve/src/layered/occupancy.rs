@@ -1,9 +1,9 @@
-//! How many jobs are at one station, when everything else is a pause: the repairman's model, with
+//! Number of jobs at one station, when everything else is a pause: the repairman's model, with
 //! requests from outside, and with service that slows down as more are served.
 
 use std::cell::Cell;
 
-/// What the rates at a station depend on.
+/// Parameters of the rates at a station.
 pub(super) struct Repairman<'a> {
     /// Customers that come and go.
     pub(super) population: f64,
@@ -52,6 +52,7 @@ impl Repairman<'_> {
 
     pub(super) fn occupancy(&self) -> Occupancy {
         let peak = self.peak();
+        // In multiples of the most likely one, so that they fall on both sides and none overflows.
         let mut below = Vec::new();
         let mut weight = 1.0;
         for jobs in (0..peak).rev() {
@@ -131,8 +132,8 @@ impl Repairman<'_> {
 const CUSTOMERS_MAX: f64 = 500.0;
 
 impl Repairman<'_> {
-    /// How much longer waits are than with exponential service, if the mean square of the service is
-    /// so many times that of an exponential one.
+    /// Ratio of waits to those with exponential service, if the mean square of the service is so
+    /// many times that of an exponential one.
     ///
     /// With requests from outside it is that number (Pollaczek and Khinchine). Where customers are
     /// few, or the station is full, variability matters less; Takacs's formula for one repairman with
@@ -169,10 +170,12 @@ impl Repairman<'_> {
         let factor = |i: f64| {
             let exponent = i * service / pause;
             let exponent = if scv < 1e-6 { exponent } else { (1.0 + exponent * scv).ln() / scv };
+            // Far beyond 30 the power would overflow, and from there on the 1 no longer counts.
             if exponent > 30.0 { exponent } else { exponent.exp_m1().ln() }
         };
         // Logarithms and exponentials.
         self.steps.set(self.steps.get() + 5.0 * customers);
+        // Both begin with the term of k = 0, which is 1.
         let mut log_term = 0.0_f64;
         let mut log_sum = 0.0_f64;
         for k in 1..customers as u64 {

@@ -42,9 +42,9 @@ pub(super) struct Queue {
     pub(super) gap_scv: f64,
     /// Service with 1, 2, ... servers busy, as multiples of the mean; empty for 1 throughout.
     pub(super) pace: Vec<f64>,
-    /// What each chain asks.
+    /// Demand of each chain.
     pub(super) asked: Vec<Asked>,
-    /// What open load asks.
+    /// Open load.
     pub(super) open: Vec<Flow>,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Flow {
     pub(super) square: f64,
 }
 
-/// What a chain asks of a station in a cycle.
+/// Demand of a chain at a station in a cycle.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Asked {
     /// v.
@@ -70,7 +70,7 @@ pub(super) struct Asked {
     pub(super) square: f64,
 }
 
-/// What a network found.
+/// Times that a network found.
 #[derive(Clone)]
 pub(super) struct Times {
     /// By chain and station: wait of a visit \[s\]; at a sharing station, how much longer its
@@ -297,7 +297,7 @@ impl Submodel {
         repairman.map_or(0.0, |repairman| repairman.wait_full(repairman.population + gone))
     }
 
-    /// How much longer waits are than with exponential service.
+    /// Ratio of waits to those with exponential service.
     fn variability(&self, k: usize, state: &State) -> f64 {
         let queue = &self.stations[k];
         let (mut squares, mut exponential) = (0.0, 0.0);
@@ -387,9 +387,9 @@ impl Queue {
         self.open_share() * self.pace.last().copied().unwrap_or(1.0)
     }
 
-    /// What an arrival finds, as a share of what is there on average: 1 for Poisson arrivals. With
-    /// gaps of gamma distribution it finds a server of utilisation rho busy with probability sigma =
-    /// A*(mu (1 - sigma)), as in GI/M/1 (Kendall 1953).
+    /// Share of the mean number of jobs that an arrival finds: 1 for Poisson arrivals. With gaps of
+    /// gamma distribution it finds a server of utilisation rho busy with probability sigma = A*(mu
+    /// (1 - sigma)), as in GI/M/1 (Kendall 1953).
     fn found_share(&self, rho: f64) -> f64 {
         if self.gap_scv == 1.0 || rho <= 0.0 || rho >= 1.0 {
             return 1.0;

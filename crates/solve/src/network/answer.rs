@@ -1,10 +1,10 @@
-//! What a network does, and the checks that every answer passes before it is given away.
+//! Answer for a network, and the checks that it passes before it is given away.
 
 use super::model::Model;
 use super::{Algorithm, Load, Network, approximate};
 use crate::{Exactness, SolveError};
 
-/// What a network does, as means over a long time.
+/// Results of a network, as means over a long time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkAnswer {
     /// The algorithm that gave it.
@@ -16,7 +16,7 @@ pub struct NetworkAnswer {
     exactness: Exactness,
 }
 
-/// What a class does in the whole network.
+/// Results of a class in the whole network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClassAnswer {
     /// Cycles completed, or jobs that leave, X [1/s].
@@ -27,8 +27,8 @@ pub struct ClassAnswer {
     pub jobs: f64,
 }
 
-/// What one class does at one station: a row of the table Station, Class, QLen, Util, RespT, ResidT,
-/// ArvR, Tput.
+/// Results of one class at one station: a row of the table Station, Class, QLen, Util, RespT,
+/// ResidT, ArvR, Tput.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct VisitAnswer {
     /// Mean number of jobs there, waiting or served, Q (QLen).
@@ -47,7 +47,7 @@ pub struct VisitAnswer {
 }
 
 impl NetworkAnswer {
-    /// What a class does at a station.
+    /// Results of a class at a station.
     ///
     /// # Panics
     /// If there is no such station or class.
@@ -77,7 +77,7 @@ impl NetworkAnswer {
     }
 }
 
-/// What an algorithm finds; all else follows.
+/// Results of an algorithm, from which all else follows.
 pub(super) struct Flows {
     /// X by class of the network.
     throughput: Vec<f64>,

@@ -42,7 +42,7 @@ pub(super) fn bard_schweitzer(model: &Model) -> Result<Flows, SolveError> {
     Ok(core.flows(&mut state))
 }
 
-/// Whether Linearizer answers within seconds: it solves C + 1 populations of C K equations.
+/// True if Linearizer answers within seconds: it solves C + 1 populations of C K equations.
 pub(super) fn linearizer_is_affordable(model: &Model) -> bool {
     linearizer_numbers(model) <= NUMBERS_AFFORDABLE
 }
@@ -129,6 +129,7 @@ pub(super) fn aql(model: &Model) -> Result<Flows, SolveError> {
         let mut extra = Vec::with_capacity(c * k);
         let alpha = estimate(all, &mut extra, &gamma);
         core.iterate(&whole, Estimate { alpha, beta: 0.0, extra: Some(&extra) }, &mut state)?;
+        // Without the only customer there is nobody left whose share could be told.
         if pass + 1 == PASSES || all < 2.0 {
             break;
         }
@@ -150,7 +151,7 @@ pub(super) fn aql(model: &Model) -> Result<Flows, SolveError> {
     Ok(core.flows(&mut state))
 }
 
-/// How the queue found is estimated.
+/// Estimate of the queue found.
 #[derive(Clone, Copy)]
 struct Estimate<'a> {
     alpha: f64,
@@ -159,7 +160,7 @@ struct Estimate<'a> {
     extra: Option<&'a [f64]>,
 }
 
-/// What the iteration moves.
+/// State of the iteration.
 #[derive(Clone)]
 struct State {
     /// F_ck, in [c][k], closed classes.
@@ -184,7 +185,7 @@ struct Core<'a> {
     special: Vec<Speeds>,
 }
 
-/// What a station's speeds mean for those who come.
+/// Speeds of a station, as those who come find them.
 struct Speeds {
     station: usize,
     /// For a job of a closed class, which does not find itself.
@@ -631,9 +632,9 @@ impl Algorithm {
     }
 }
 
-/// How far off an algorithm was, in throughput or response time of any class, on random networks
-/// of one to four classes, up to 20 customers each, and up to six stations, against the exact
-/// solution or the Markov chain; the tests draw the same networks again.
+/// Error of an algorithm as far as it was seen, in throughput or response time of any class, on
+/// random networks of one to four classes, up to 20 customers each, and up to six stations, against
+/// the exact solution or the Markov chain; the tests draw the same networks again.
 pub(super) fn exactness(model: &Model, algorithm: Algorithm) -> Exactness {
     if algorithm == Algorithm::Exact || is_one_open_queue(model) {
         return Exactness::Exact;

@@ -1,4 +1,5 @@
-//! What no class of a network can exceed, from demands alone (Lazowska et al. 1984, chapter 5).
+//! Bounds that no class of a network can exceed, from demands alone (Lazowska et al. 1984, chapter
+//! 5).
 
 use super::model::{Model, Order, Spot};
 use super::{Load, Network};

@@ -116,7 +116,7 @@ impl Lattice {
         self.size - 1 - self.strides[class]
     }
 
-    /// How many customers of a class the population at a place has.
+    /// Number of customers of a class in the population at a place.
     fn count(&self, class: usize, place: usize) -> usize {
         place / self.strides[class] % (self.population[class] as usize + 1)
     }

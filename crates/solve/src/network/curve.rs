@@ -1,5 +1,5 @@
-//! How long a job stays at a station of several speeds when it finds so many jobs in the mean: what
-//! the approximate algorithms need and mean value analysis alone does not know.
+//! Stay of a job at a station of several speeds when it finds so many jobs in the mean: the
+//! approximate algorithms need it, and mean value analysis alone does not know it.
 
 use super::convolution::expansion;
 use super::model::Spot;
@@ -20,7 +20,8 @@ const SPACING: f64 = 0.02;
 pub(super) struct Curve {
     /// A and the factor, both rising.
     nodes: Vec<(f64, f64)>,
-    /// What one more job adds beyond the last node; nothing where more jobs cannot be found.
+    /// Rise of the factor for each job beyond the last node; nothing where more jobs cannot be
+    /// found.
     slope: f64,
 }
 

@@ -8,7 +8,7 @@ use crate::SolveError;
 pub(super) const STEPS_AFFORDABLE: f64 = 1e8;
 /// Steps that an exact answer may take when it is asked for by name: a minute or so.
 const STEPS_MAX: f64 = 4e9;
-/// What the arrays of an algorithm may take.
+/// Memory that the arrays of an algorithm may take \[bytes\].
 pub(super) const BYTES_MAX: f64 = (1_u64 << 30) as f64;
 /// Servers that may all be busy, because there is a rate for each number of them.
 const SERVERS_MAX: u32 = 1_000_000;
@@ -48,7 +48,7 @@ pub(super) struct Spot {
     pub(super) order: Order,
 }
 
-/// Whose service time a job waits for.
+/// The rule for the service times that a job waits for.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Order {
     /// Product form.
@@ -175,7 +175,7 @@ impl Model {
         self.states() * classes * (2.0 * stations + rounds * curved.iter().sum::<f64>())
     }
 
-    /// Whether the arrays of the exact algorithm fit in memory.
+    /// True if the arrays of the exact algorithm fit in memory.
     pub(super) fn fits(&self) -> bool {
         let bytes = if self.is_plain() {
             let plane = self.states() / (f64::from(self.population_max()) + 1.0);
@@ -260,8 +260,8 @@ fn demand(ask: super::Ask) -> f64 {
     ask.visits * ask.service
 }
 
-/// Whose service time a job waits for at a place: ranks and service times that are all alike make
-/// no difference.
+/// The rule for the service times that a job waits for at a place: ranks and service times that are
+/// all alike make no difference.
 fn order(network: &Network, place: &Place) -> Order {
     let comers = || {
         let all = place.asks.iter().enumerate();

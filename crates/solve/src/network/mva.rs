@@ -10,6 +10,7 @@ use super::model::Model;
 /// Only two planes of populations are kept: those with as many customers of the largest class, and
 /// with one less.
 pub(super) fn solve(model: &Model) -> Flows {
+    // The first class has no part in a plane: with the largest one first the planes are smallest.
     let mut order: Vec<usize> = (0..model.closed.len()).collect();
     order.sort_by_key(|&c| std::cmp::Reverse(model.population[c]));
     let queues: Vec<usize> =

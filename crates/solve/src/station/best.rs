@@ -1,4 +1,5 @@
-//! How many slots a server should have, from the throughput that was measured with n in service.
+//! Number of slots that a server should have, from the throughput that was measured with n in
+//! service.
 
 use super::demand::Demand;
 use super::lps::Lps;
@@ -6,7 +7,7 @@ use super::times::LpsTimes;
 use crate::error::positive;
 use crate::{Exactness, SolveError};
 
-/// What the number of slots is chosen for.
+/// Goals for which the number of slots is chosen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
     /// The least mean response time.
@@ -23,7 +24,7 @@ pub struct BestSlots {
     pub slots: u32,
     /// The response time that is least there \[s\].
     pub response: f64,
-    /// How far the response time may be trusted.
+    /// Exactness of the response time.
     pub exactness: Exactness,
     /// The number of slots with the highest throughput, the folklore answer.
     pub slots_at_peak: u32,

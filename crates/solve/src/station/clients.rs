@@ -12,7 +12,7 @@ use crate::{Exactness, SolveError};
 /// States within a level up to which a chain is solved.
 const STATES_MAX: u64 = 170;
 
-/// What each formula is off where it was tried: see [`ClosedLps`].
+/// Errors of the formulas where they were tried: see [`ClosedLps`].
 const ERROR_THINK: f64 = 0.10;
 const ERROR_FITTED: f64 = 0.10;
 const ERROR_LISTED: f64 = 0.15;
@@ -43,13 +43,13 @@ pub struct ClosedLps {
     demand: Demand,
     slots: u32,
     cores: u32,
-    /// Whether the pause is exponential.
+    /// The law of the pause.
     thinks: Thinking,
     /// Multiplications that are made at most.
     work: f64,
 }
 
-/// How the pauses of clients vary.
+/// Laws of the pauses of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Thinking {
     /// Each is exponential.
@@ -128,7 +128,7 @@ impl ClosedLps {
         Ok(ClosedGateAnswer::of_chain(found, self.demand.mean(), self.cores, exactness))
     }
 
-    /// Whether the chain of so many phases is solved in the time that there is.
+    /// True if the chain of so many phases is solved in the time that there is.
     fn can_pay(&self, slots: u32, phases: usize) -> bool {
         let states = states(slots, phases);
         states <= STATES_MAX && self.work_of(states) <= self.work

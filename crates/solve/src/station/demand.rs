@@ -187,7 +187,7 @@ impl Demand {
         Ok(high)
     }
 
-    /// Whether it is a list of values, which has a least one: a mixture of exponentials has none.
+    /// True for a list of values, which has a least one: a mixture of exponentials has none.
     pub(crate) fn is_listed(&self) -> bool {
         matches!(self.law, Law::Discrete(_))
     }
@@ -220,7 +220,7 @@ impl Demand {
     }
 }
 
-/// What a part of the jobs asks for: those of a demand up to x, or below it.
+/// Demand of a part of the jobs: those of a demand up to x, or below it.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     law: Law,

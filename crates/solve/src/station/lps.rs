@@ -79,11 +79,11 @@ pub struct LpsMeans {
     pub hold: f64,
     /// From arrival to departure \[s\].
     pub response: f64,
-    /// How far they may be trusted.
+    /// Exactness of the means.
     pub exactness: Exactness,
 }
 
-/// What a station with limited processor sharing does, as means over a long time.
+/// Results of a station with limited processor sharing, as means over a long time.
 #[derive(Clone, Debug)]
 pub struct LpsAnswer {
     /// From arrival to start \[s\].
@@ -293,7 +293,7 @@ impl Lps {
     }
 }
 
-/// How a demand is solved: its mean wait, and the demand of few phases that a job is followed with.
+/// Solution for a demand: its mean wait, and the demand of few phases that a job is followed with.
 struct Chosen {
     wait: f64,
     followed: PhaseType,

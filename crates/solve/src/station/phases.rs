@@ -34,6 +34,7 @@ impl PhaseType {
     pub(crate) fn mean(&self) -> f64 {
         let mut visits = self.start.clone();
         for phase in 0..self.count() {
+            debug_assert!(self.next[phase][..=phase].iter().all(|share| *share == 0.0), "{self:?}");
             for later in phase + 1..self.count() {
                 visits[later] += visits[phase] * self.next[phase][later];
             }
@@ -74,6 +75,7 @@ impl PhaseType {
     pub(crate) fn less_variable(mean: f64, scv: f64) -> PhaseType {
         // A phase of mean a always, and one of like mean with probability p: the mean is a (1 + p),
         // the second moment 2 a^2 (1 + 2 p); so (1 + scv) (1 + p)^2 = 2 (1 + 2 p).
+        debug_assert!((0.5..=1.0).contains(&scv), "squared coefficient of variation {scv}");
         let c = 1.0 + scv;
         let p = ((2.0 - c) + (2.0 * (2.0 - c)).sqrt()) / c;
         let p = p.min(1.0);
@@ -99,6 +101,8 @@ impl PhaseType {
         let atoms = gauss(&moments)?;
         let branches: Vec<(f64, f64)> =
             atoms.iter().map(|&(weight, y)| (weight, y.powf(1.0 / step))).collect();
+        // The mean is among the moments only if a multiple of the step is 1, and the utilisation must
+        // be that of the demand.
         let fitted: f64 = branches.iter().map(|branch| branch.0 * branch.1).sum();
         let scaled: Vec<(f64, f64)> =
             branches.iter().map(|&(p, m)| (p, m * mean / fitted)).collect();

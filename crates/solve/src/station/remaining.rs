@@ -6,7 +6,7 @@ use crate::{Exactness, SolveError};
 
 /// Steps in which integrals over continuous demands are summed.
 const STEPS: u32 = 20_000;
-/// What these cost at the most of a mean, and of the mean of one demand.
+/// Error of these steps at the most, as a share of a mean, and of the mean of one demand.
 const ERROR: f64 = 1e-5;
 /// Shares of jobs below the smallest demand that is looked at, and beyond the largest.
 const LEFT_OUT: (f64, f64) = (1e-9, 1e-13);
@@ -42,7 +42,7 @@ pub struct Mg1Srpt {
     classes: Vec<(f64, Part)>,
     lambda: f64,
     rho: f64,
-    /// Whether some demand is no list of values.
+    /// True if some demand is no list of values.
     is_continuous: bool,
     /// Demands x \[s\], rising, each with the integral of dt / (1 - rho(t)) up to it \[s\].
     done: Vec<(f64, f64)>,
@@ -50,7 +50,7 @@ pub struct Mg1Srpt {
     means: Vec<(f64, f64)>,
 }
 
-/// What is known of jobs up to a demand x, over all classes.
+/// Sums of the jobs up to a demand x, over all classes.
 #[derive(Clone, Copy, Debug, Default)]
 struct UpTo {
     /// Their arrival rate [1/s].

@@ -10,7 +10,7 @@ use nalgebra::{DMatrix, DVector};
 
 use super::phases::PhaseType;
 
-/// How many holders are in each phase.
+/// Number of holders in each phase.
 pub(crate) type Counts = Vec<u32>;
 
 /// All ways in which n jobs are distributed over k phases.
@@ -89,7 +89,7 @@ impl Slots {
     }
 }
 
-/// What a chain of clients comes to.
+/// Results of a chain of clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clients {
     /// Mean number of jobs that wait.
@@ -100,7 +100,7 @@ pub(crate) struct Clients {
     pub(crate) throughput: f64,
 }
 
-/// What drives the chain: arrivals, the demand, and the speed of the server with n in service.
+/// Input of the chain: arrivals, the demand, and the speed of the server with n in service.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Drive<'a> {
     pub(crate) lambda: f64,
@@ -189,6 +189,7 @@ impl Drive<'_> {
                 out -= back;
                 found += on;
             }
+            // The columns grow from level to level. Only their ratios are told, so all are scaled down.
             let most = found.max();
             if most > 1e100 {
                 found /= most;
@@ -217,6 +218,7 @@ impl Drive<'_> {
         let ratio = ratio.transpose();
         let size = ratio.nrows();
         let inverse = (DMatrix::identity(size, size) - &ratio).lu();
+        // Over the levels n from r on: the sum of pi(n), and that of (n - r) pi(n).
         let at_least_r = inverse.solve(&levels[r]).expect("the spectral radius is below 1");
         let tail = inverse.solve(&(&ratio * &at_least_r)).expect("the same matrix");
         let below: f64 = levels[..r].iter().map(DVector::sum).sum();
@@ -313,6 +315,7 @@ fn rate_matrix(lambda: f64, local: &DMatrix<f64>, down: &DMatrix<f64>) -> DMatri
 /// The row vector x with x M = 0 and sum 1, as a column.
 fn null_vector(balance: DMatrix<f64>) -> DVector<f64> {
     let size = balance.nrows();
+    // One of the equations follows from the others: the sum takes its place.
     let mut transposed = balance.transpose();
     transposed.row_mut(0).fill(1.0);
     let mut right = DVector::zeros(size);

@@ -104,6 +104,7 @@ impl Chain {
             let from = self.full(state, rung);
             let lambda = drive.lambda * drive.stretch(top + 1);
             if rung + 1 < rungs.len() {
+                // The longer the step, the more seldom it is made: the mean length grows as by ones.
                 let gap = rungs[rung + 1] - rungs[rung];
                 rates.push((from, self.full(state, rung + 1), lambda / gap));
             }
@@ -177,9 +178,9 @@ impl Chain {
         }
     }
 
-    /// What a job finds when it gets its slot: on arrival, if one is free (Poisson arrivals see
-    /// time averages), else at a departure, which happens in a state as often as that state's
-    /// departure rate says; the queue behind is then one shorter.
+    /// The state that a job finds when it gets its slot: on arrival, if one is free (Poisson
+    /// arrivals see time averages), else at a departure, which happens in a state as often as that
+    /// state's departure rate says; the queue behind is then one shorter.
     fn start(&self, drive: &Drive<'_>, slots: &Slots) -> DVector<f64> {
         let r = drive.slots();
         let mut found = DVector::zeros(self.size);
@@ -235,6 +236,7 @@ impl Hold {
         let stay: Vec<f64> = out.iter().map(|out| 1.0 - out / clock).collect();
         let mut now = chain.start(drive, slots);
         let mut next = now.clone();
+        // More steps than a Poisson number of this mean ever comes to.
         let steps = (clock * horizon + 8.0 * (clock * horizon).sqrt() + 20.0)
             .min(WORK_MAX / moves.len() as f64) as usize;
         let half_a_demand = (0.5 * clock * drive.demand.mean()).ceil() as usize;

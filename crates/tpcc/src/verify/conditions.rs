@@ -42,10 +42,22 @@ pub enum Condition {
     CustomerDate,
     /// H_DATE is there and not yet to come.
     PaymentDates,
-    /// H_DATA is what a payment writes, but for the one row that a customer has of the load.
+    /// Orders of the load are of its date, and so are the lines that it says were delivered; other
+    /// orders and deliveries are not before its end. When another program loaded is not known.
+    OrderLoadDates,
+    /// C_SINCE is the date of the load, which alone writes it.
+    CustomerLoadDate,
+    /// One payment of each customer is of the load and has its date; others are not before its end.
+    PaymentLoadDates,
+    /// H_DATA is what a payment writes, but for the one row that a customer has of the load, which has
+    /// 12 to 24 characters (4.3.3.1).
     HistoryData,
-    /// C_DATA begins with the customer's payments where the credit is bad. How they are laid out
-    /// there is each program's own, so it is asked of our tables only.
+    /// C_DATA has as many characters as the load gives it (4.3.3.1). Payments do not change their
+    /// number where the credit is good; where it is bad they add to it, up to 500.
+    CustomerText,
+    /// C_DATA begins with the customer's payments where the credit is bad, and they have left of the
+    /// load's what fits. How they are laid out there is each program's own, so it is asked of our tables
+    /// only.
     CustomerData,
     /// OL_DIST_INFO is the supplying stock's for the district, of new lines.
     LineDistrict,
@@ -56,13 +68,14 @@ pub enum Condition {
 }
 
 use Condition::{
-    AllLocal, Carrier, Consistency, CustomerData, CustomerDate, DeliveryCount, HistoryData,
-    LineAmount, LineDistrict, LoadFinished, LostOrders, OrderDates, OrderNumbers, OrderSize, Paid,
-    PaymentCount, PaymentDates, StockOrders, StockQuantity, StockRemote, StockRows, StockYtd,
+    AllLocal, Carrier, Consistency, CustomerData, CustomerDate, CustomerLoadDate, CustomerText,
+    DeliveryCount, HistoryData, LineAmount, LineDistrict, LoadFinished, LostOrders, OrderDates,
+    OrderLoadDates, OrderNumbers, OrderSize, Paid, PaymentCount, PaymentDates, PaymentLoadDates,
+    StockOrders, StockQuantity, StockRemote, StockRows, StockYtd,
 };
 
 /// All of them, in the order of reports.
-const ALL: [(Condition, &str, &str); 33] = [
+const ALL: [(Condition, &str, &str); 37] = [
     (LoadFinished, "load-finished", "the note of the load says that it came to its end"),
     (Consistency(1), "", "W_YTD = sum(D_YTD), per warehouse"),
     (Consistency(2), "", "D_NEXT_O_ID - 1 = max(O_ID) = max(NO_O_ID), per district"),
@@ -81,12 +94,28 @@ const ALL: [(Condition, &str, &str); 33] = [
     (Carrier, "carrier", "O_CARRIER_ID is 1 to 10 where it is not NULL"),
     (OrderSize, "order-size", "O_OL_CNT is 5 to 15, of new orders"),
     (OrderDates, "order-dates", "O_ENTRY_D <= OL_DELIVERY_D (to a minute) <= now; one an order"),
+    (
+        OrderLoadDates,
+        "order-load-dates",
+        "O_ENTRY_D, OL_DELIVERY_D: the load's date in its rows, others from its end on (to a minute)",
+    ),
     (AllLocal, "all-local", "O_ALL_LOCAL = 1 where all lines are supplied from home"),
     (LineAmount, "line-amount", "OL_AMOUNT = OL_QUANTITY * I_PRICE, of new lines"),
     (LineDistrict, "line-district", "OL_DIST_INFO = S_DIST_xx of the supplier, of new lines"),
     (CustomerDate, "customer-date", "C_SINCE <= now"),
+    (CustomerLoadDate, "customer-load-date", "C_SINCE = the load's date"),
+    (CustomerText, "customer-text", "C_DATA has 300 to 500 characters"),
     (PaymentDates, "payment-dates", "H_DATE <= now"),
-    (HistoryData, "history-data", "H_DATA = W_NAME, 4 spaces, D_NAME, but in one row of the load"),
+    (
+        PaymentLoadDates,
+        "payment-load-dates",
+        "H_DATE: the load's date in one row a customer, others from its end on (to a minute)",
+    ),
+    (
+        HistoryData,
+        "history-data",
+        "H_DATA = W_NAME, 4 spaces, D_NAME, but in one row of the load: 12 to 24 characters",
+    ),
     (CustomerData, "customer-data", "C_DATA begins with the payments, where C_CREDIT = BC"),
     (PaymentCount, "payment-count", "C_PAYMENT_CNT = rows of HISTORY, per customer"),
     (Paid, "paid", "C_YTD_PAYMENT = sum(H_AMOUNT), per customer"),
@@ -129,7 +158,8 @@ fn test(
 /// names have something.
 /// The note of a load, and with it what only our transactions write so, is asked of `ours` alone.
 pub(super) fn passes(ours: Tables) -> Vec<Pass> {
-    let mut passes = vec![warehouses(), districts(), orders(), lost(), customers(), lines()];
+    let mut passes =
+        vec![warehouses(), districts(), orders(ours), lost(), customers(ours), lines()];
     passes.extend([stock(), stock_rows()]);
     if ours == Tables::Ours {
         passes.extend([bad_credit(), note()]);
@@ -138,7 +168,14 @@ pub(super) fn passes(ours: Tables) -> Vec<Pass> {
 }
 
 /// The names of the conditions of which tables of another program are not asked.
-pub(super) const OURS_ALONE: [Condition; 2] = [LoadFinished, CustomerData];
+pub(super) const OURS_ALONE: [Condition; 5] =
+    [LoadFinished, OrderLoadDates, CustomerLoadDate, PaymentLoadDates, CustomerData];
+
+/// The note of our load beside each row: its date, which all of its rows have, and the moment before
+/// which nothing else can be. A server's clock may be set back by a minute meanwhile.
+const NOTE: &str = "
+         cross join (select loaded_at,
+             coalesce(finished_at, loaded_at) - interval '1 minute' begins from tpcc_load) note";
 
 /// The program that made the tables, by the note of its load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,9 +270,10 @@ fn districts() -> Pass {
     Pass { about: "districts", from, key: &[("w", "w"), ("d", "d")], tests }
 }
 
-fn orders() -> Pass {
+fn orders(tables: Tables) -> Pass {
     // A bit for each number that a line has: of n lines the bits 1 to n, or one is missing.
-    let from = "(select o_w_id w, o_d_id d, o_id o, true here, o_carrier_id, o_ol_cnt, o_all_local,
+    let mut from =
+        "(select o_w_id w, o_d_id d, o_id o, true here, o_carrier_id, o_ol_cnt, o_all_local,
              o_entry_d from orders) k
          full join (select ol_w_id w, ol_d_id d, ol_o_id o, count(*) n, min(ol_number) lowest,
              max(ol_number) highest,
@@ -246,7 +284,7 @@ fn orders() -> Pass {
              from order_line group by 1, 2, 3) l using (w, d, o)
          full join (select no_w_id w, no_d_id d, no_o_id o, true here from new_order) n
              using (w, d, o)"
-        .to_owned();
+            .to_owned();
     let mut tests = vec![
         test(
             Consistency(5),
@@ -284,6 +322,10 @@ fn orders() -> Pass {
         ),
     ];
     tests.extend(order_fields());
+    if tables == Tables::Ours {
+        from += NOTE;
+        tests.push(order_load_dates());
+    }
     Pass { about: "orders", from, key: &[("w", "w"), ("d", "d"), ("o", "o")], tests }
 }
 
@@ -318,6 +360,25 @@ fn order_fields() -> [Test; 3] {
     ]
 }
 
+/// The load has delivered the orders up to 2100; those up to 3000 are its too.
+fn order_load_dates() -> Test {
+    test(
+        OrderLoadDates,
+        "k.here is not null
+         and (coalesce(case when k.o <= 3000 then k.o_entry_d <> loaded_at
+             else k.o_entry_d < begins end, false)
+         or coalesce(case when k.o <= 2100
+             then l.delivered <> loaded_at or l.delivered_last <> loaded_at
+             else l.delivered < begins end, false))",
+        &[
+            ("O_ENTRY_D", "k.o_entry_d"),
+            ("first OL_DELIVERY_D", "l.delivered"),
+            ("last", "l.delivered_last"),
+            ("load", "loaded_at"),
+        ],
+    )
+}
+
 /// The orders that must have been. Where D_NEXT_O_ID is out of all measure, the first thousand of
 /// those that are not there say enough.
 fn lost() -> Pass {
@@ -333,10 +394,20 @@ fn lost() -> Pass {
     Pass { about: "lost orders", from, key: &[("w", "w"), ("d", "d"), ("o", "o")], tests }
 }
 
-fn customers() -> Pass {
+fn customers(tables: Tables) -> Pass {
+    // Nothing but its date tells which payment is of the load.
+    let (note, of_load) = match tables {
+        Tables::Ours => (
+            NOTE,
+            ",
+             count(*) filter (where h_date = loaded_at) of_load,
+             count(*) filter (where h_date <> loaded_at and h_date < begins) early",
+        ),
+        Tables::Others => ("", ""),
+    };
     let from = format!(
         "(select c_w_id w, c_d_id d, c_id c, true here, c_balance, c_ytd_payment, c_payment_cnt,
-             c_delivery_cnt, c_since from customer) k
+             c_delivery_cnt, c_since, length(c_data) text_length from customer) k
          full join (select o_w_id w, o_d_id d, o_c_id c, count(*) n,
              count(*) filter (where o_carrier_id is not null and o_id > 2100) deliveries,
              coalesce(sum(amount), 0) amount, coalesce(sum(blank), 0) blank
@@ -346,16 +417,27 @@ fn customers() -> Pass {
                  from order_line group by 1, 2, 3) l
              on (ol_w_id, ol_d_id, ol_o_id) = (o_w_id, o_d_id, o_id)
              group by 1, 2, 3) o using (w, d, c)
-         full join (select h_c_w_id w, h_c_d_id d, h_c_id c, count(*) n, {} paid,
-             count(h_date) dated, max(h_date) latest, count(*) filter (where
-                 w_id is not null and d_id is not null and rtrim(h_data)
-                 is distinct from rtrim(w_name || '    ' || d_name)) others
-             from history left join warehouse on w_id = h_w_id
-             left join district on (d_w_id, d_id) = (h_w_id, h_d_id)
-             group by 1, 2, 3) h using (w, d, c)",
-        total("h_amount"),
+         full join (select h_c_w_id w, h_c_d_id d, h_c_id c, count(*) n, {paid} paid,
+             count(h_date) dated, max(h_date) latest, count(*) filter (where other) others,
+             count(*) filter (where other and length(h_data) between 12 and 24) others_right{of_load}
+             from (select history.*, w_id is not null and d_id is not null and rtrim(h_data)
+                     is distinct from rtrim(w_name || '    ' || d_name) other
+                 from history left join warehouse on w_id = h_w_id
+                 left join district on (d_w_id, d_id) = (h_w_id, h_d_id)) paid{note}
+             group by 1, 2, 3) h using (w, d, c){note}",
+        paid = total("h_amount"),
     );
-    let mut tests = vec![
+    let mut tests = customer_sums();
+    tests.extend(customer_fields());
+    if tables == Tables::Ours {
+        tests.extend(customer_load_dates());
+    }
+    Pass { about: "customers", from, key: &[("w", "w"), ("d", "d"), ("c", "c")], tests }
+}
+
+/// Conditions on what a customer's row sums up of others.
+fn customer_sums() -> Vec<Test> {
+    vec![
         test(
             Consistency(10),
             "k.c_balance is null or o.blank > 0 or k.c_balance is distinct from
@@ -390,13 +472,11 @@ fn customers() -> Pass {
              and k.c_delivery_cnt is distinct from coalesce(o.deliveries, 0)",
             &[("C_DELIVERY_CNT", "k.c_delivery_cnt"), ("deliveries", "o.deliveries")],
         ),
-    ];
-    tests.extend(customer_fields());
-    Pass { about: "customers", from, key: &[("w", "w"), ("d", "d"), ("c", "c")], tests }
+    ]
 }
 
 /// Conditions on a customer and the customer's payments by themselves.
-fn customer_fields() -> [Test; 3] {
+fn customer_fields() -> [Test; 4] {
     [
         test(
             CustomerDate,
@@ -410,8 +490,33 @@ fn customer_fields() -> [Test; 3] {
         ),
         test(
             HistoryData,
-            "h.others > 1",
-            &[("payments", "h.n"), ("with another H_DATA", "h.others")],
+            "h.others > 1 or h.others <> h.others_right",
+            &[
+                ("payments", "h.n"),
+                ("with another H_DATA", "h.others"),
+                ("of 12 to 24 characters", "h.others_right"),
+            ],
+        ),
+        test(
+            CustomerText,
+            "k.here is not null and (k.text_length is null
+             or k.text_length not between 300 and 500)",
+            &[("characters of C_DATA", "k.text_length")],
+        ),
+    ]
+}
+
+fn customer_load_dates() -> [Test; 2] {
+    [
+        test(
+            CustomerLoadDate,
+            "k.here is not null and coalesce(k.c_since <> loaded_at, false)",
+            &[("C_SINCE", "k.c_since"), ("load", "loaded_at")],
+        ),
+        test(
+            PaymentLoadDates,
+            "k.here is not null and h.n is not null and (h.of_load <> 1 or h.early > 0)",
+            &[("payments", "h.n"), ("of the load", "h.of_load"), ("earlier", "h.early")],
         ),
     ]
 }
@@ -419,7 +524,7 @@ fn customer_fields() -> [Test; 3] {
 /// Customers of bad credit who have paid: C_DATA begins with their payments, six words for each, the
 /// last first. Payments at once may begin in another order than they are booked in, so it is
 /// asked which they are, and not in which order. Of those that 500 characters do not hold, each that is
-/// there as a whole must be one of them.
+/// there as a whole must be one of them. Behind those that it does hold is the load's, of 300 at least.
 fn bad_credit() -> Pass {
     let from = "(select c_w_id w, c_d_id d, c_id c, c_data, paid, long from customer
              join (select h_c_w_id, h_c_d_id, h_c_id, array_agg(words order by words) paid,
@@ -437,7 +542,8 @@ fn bad_credit() -> Pass {
              where long <= 500 or nth < (select (cardinality(string_to_array(left(c_data, 500),
                  ' ')) - 1) / 6)) l"
         .to_owned();
-    let broken = "case when long <= 500 then shown <> paid else length(c_data) <> 500 or exists (
+    let broken = "case when long <= 500
+             then shown <> paid or length(c_data) < least(500, long + 301) else length(c_data) <> 500 or exists (
              select from unnest(shown) one group by one having count(*) > (
                  select count(*) from unnest(paid) other where other = one)) end";
     let says: &[(&str, &str)] =

@@ -8,7 +8,7 @@ use super::{Failed, Settings, SettingsBounds, Side, Value};
 /// Settings by name.
 pub type Named<T> = Vec<(Vec<u8>, T)>;
 
-/// The settings of a client at rest.
+/// The settings of a client with nothing under way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExportedSettings {
     /// The settings that it began with.
@@ -41,7 +41,7 @@ impl Settings {
         })
     }
 
-    /// The settings of a client that was at rest. More than the bounds let be are
+    /// The settings of a client that had nothing under way. More than the bounds let be are
     /// [lost](Settings::lost).
     pub fn of_export(export: ExportedSettings, bounds: SettingsBounds) -> Settings {
         let ExportedSettings { begun, set, reported, first } = export;
@@ -61,6 +61,7 @@ impl Settings {
             agreed: None,
             digest: None,
         };
+        // They come from another process, whose bounds may be wider.
         settings.check_bounds();
         settings
     }

@@ -63,6 +63,7 @@ impl Server {
         self.runs += usize::from(step.runs());
         self.boundaries += usize::from(step.is_boundary());
         self.parses += u64::from(matches!(step, Step::Parse | Step::PutParse));
+        // An error skips up to a Sync, so what comes behind one shares no fate with what is before.
         if step == Step::Sync {
             self.syncs += 1;
             self.batch += 1;
@@ -73,6 +74,9 @@ impl Server {
             _ => None,
         };
         self.bytes += bytes;
+        // Replies are told apart by these numbers alone: one out of its order would be another's.
+        let follows = self.expected.back().is_none_or(|last| last.number < number);
+        assert!(follows, "{step:?} of number {number} is expected too late");
         self.expected.push_back(Expected { number, step, name, renamed, altered, bytes });
     }
 
@@ -85,6 +89,8 @@ impl Server {
 
     /// True if the transaction cannot have failed when what is asked now has its turn.
     fn is_sound(&self, status: Status) -> bool {
+        // Nothing is under way that ends or may fail a transaction: as of the last ReadyForQuery. An
+        // Execute in the same segment may fail; then what is answered behind it is skipped with it.
         let known = self.boundaries == 0 && status != Status::InFailedTransaction;
         known || (status == Status::Idle && !self.may_open)
     }
@@ -112,6 +118,8 @@ pub(in crate::statements) fn is_types(bytes: &[u8]) -> bool {
 impl Turn<'_> {
     fn take(&mut self, message: Message<'_>) -> Forward {
         let tag = message.tag;
+        // What was put before the Query has failed, and the server skips up to a Sync that its client
+        // will not send.
         if self.server.query_waits && tag == Frontend::Query && self.pipeline.is_skipping() {
             return self.end_query();
         }
@@ -133,9 +141,11 @@ impl Turn<'_> {
         let moves = self.client.moves && self.server.runs > 0;
         let unsettled = self.server.copies || self.server.means || moves;
         let waits = self.server.held || full || (unsettled && begins);
+        // Where nothing is outstanding no reply would end the waiting.
         if self.pipeline.is_full() || (busy && waits) {
             return self.later();
         }
+        debug_assert!(!self.server.held, "what is held is answered before more is asked");
         match tag {
             Frontend::Parse => self.parse(message),
             Frontend::Bind => self.bind(message),
@@ -144,6 +154,7 @@ impl Turn<'_> {
             Frontend::Execute => self.execute(message),
             Frontend::Query => self.query(message),
             Frontend::FunctionCall => {
+                // A function by its number: what it does is not seen (`HandleFunctionRequest` runs any).
                 let code = self.cache.code.clone().filter(|_| !is_large_object(message));
                 if tells_of_sequences(message) && self.asks_where_others_may_have_moved() {
                     if self.is_at_rest() {
@@ -217,6 +228,7 @@ impl Turn<'_> {
         let Ok(Sent::Owes(number)) = sent else {
             unreachable!("the conversation has permitted {step:?} and answers {sent:?}");
         };
+        // The entry that the name stood for stays until no error can put it back.
         let bytes = match renamed {
             Renamed::Named(_, Some(was)) | Renamed::Unnamed(Some(was)) => {
                 self.cache.entry(was.id).bytes()
@@ -228,6 +240,7 @@ impl Turn<'_> {
 
     /// Outstanding requests must be answered before more is asked.
     fn later(&mut self) -> Forward {
+        // Without a Sync or a Flush the server may keep the very reply that is waited for.
         if self.pipeline.turn() == pipeline::Turn::Client {
             self.flush();
         }
@@ -272,6 +285,8 @@ impl Turn<'_> {
         self.hold();
         self.server.refusal = Some(refusal);
         let cache = &*self.cache;
+        // It fails in any state: 26000, or 25P02 in a failed transaction. Only the first is told in the
+        // gate's words, since only that names a statement of ours (`names`).
         write::message(self.out, Frontend::Query, |out| {
             out.extend_from_slice(b"EXECUTE ");
             cache.write_quoted(out, Given::Lacking(0));
@@ -298,8 +313,10 @@ impl Turn<'_> {
         write::message(self.out, Frontend::Bind, |out| {
             out.push(0);
             cache.write_name(out, Given::Lacking(0));
+            // The end of the name; no formats, no values, no formats of results.
             out.extend_from_slice(&[0; 7]);
         });
+        // A Parse without a name drops the unnamed statement before anything of it can fail.
         let drops = message.tag == Frontend::Parse && message.here.get(HEAD) == Some(&0);
         let renamed = if drops { self.drop_unnamed() } else { Renamed::Nothing };
         self.push(Step::Refused, renamed, Altered::Nothing);
@@ -310,6 +327,8 @@ impl Turn<'_> {
         self.cache.write_close(self.out, Some(name));
         let altered = match name {
             Given::Entry(number) => {
+                // At once: what is asked next must not use it. If the Close is skipped, `undo` puts it
+                // back.
                 self.server.prepared.remove(number);
                 Altered::Closed { number }
             }
@@ -321,10 +340,12 @@ impl Turn<'_> {
     /// Makes the server know a name of ours by an empty statement, which even a failed transaction
     /// takes.
     fn put_present(&mut self, name: Given) {
+        // It may be there from a text before.
         self.put_close(name);
         let cache = &*self.cache;
         write::message(self.out, Frontend::Parse, |out| {
             cache.write_name(out, name);
+            // The end of the name, an empty text, no types.
             out.extend_from_slice(&[0; 4]);
         });
         self.plain(Step::PutParse);
@@ -334,6 +355,7 @@ impl Turn<'_> {
     fn waits_for(&self, number: u64) -> bool {
         match self.server.prepared.peek(number) {
             Some(prepared) => prepared.state == State::Asked && prepared.batch != self.server.batch,
+            // A Close that an error lets the server skip leaves the name taken, and a Parse of it fails.
             None => self.server.closes.earlier(),
         }
     }
@@ -357,7 +379,10 @@ impl Turn<'_> {
         if self.server.prepared.peek(number).is_some() {
             self.put_close(Given::Entry(number));
         }
-        while self.server.prepared.len() >= self.cache.bounds.server_max.max(1) {
+        // More than one may have to go: the limit may be lower than before, and a Close that was skipped
+        // has put its statement back.
+        let most = self.cache.bounds.server_max.max(1);
+        while self.server.prepared.len() >= most {
             let oldest = self.server.prepared.oldest().expect("there is one at least");
             self.put_close(Given::Entry(oldest));
         }
@@ -367,6 +392,7 @@ impl Turn<'_> {
         let (state, shape) = (State::Asked, None);
         let prepared = Prepared { version, change, batch, state, shape, passing };
         self.server.prepared.insert(number, prepared);
+        assert!(self.server.prepared.len() <= most, "a server has more statements than its limit");
         self.server.passes |= passing;
         Altered::Prepared { number, change }
     }
@@ -396,11 +422,12 @@ impl Turn<'_> {
                         false => self.retype(name, known, knows.parameters),
                     };
                 }
-                // It may be from before, and so may be what the client knows.
+                // Either shape may be from before a change. The server is asked once more.
                 Some(_) => {}
             }
         }
         let altered = self.put_parse(known.id);
+        // Nothing is compared, so nothing is waited for: the Parse and its use go together.
         if !is_shaped {
             return Ok(Provided::Now);
         }
@@ -473,6 +500,7 @@ impl Turn<'_> {
         if message.len > most {
             return self.refuse(message, Refusal::Long { most });
         }
+        // All of it: the text is the key by which the statement is found.
         if message.here.len() < message.len {
             return Forward::Whole;
         }
@@ -491,22 +519,11 @@ impl Turn<'_> {
                 return self.refuse(message, Refusal::Names { most: self.cache.bounds.client_max });
             }
         }
-        let (room, kept) = match name.is_empty() {
-            true => (Room::All, self.server.bytes),
-            false => (Room::Named, self.server.bytes + self.client.bytes),
-        };
-        let most = self.cache.bounds.client_bytes_max;
-        if kept > 0 && kept + tail.len() > most {
-            return self.refuse(message, Refusal::Bytes { most });
-        }
-        let id = match self.cache.intern(self.scope(), self.client.lexer_mode, tail, room) {
+        let id = match self.taken_in(message, name, tail) {
             Ok(id) => id,
-            Err(Untaken::NoRoom) => return self.refuse(message, Refusal::StatementCache),
-            Err(Untaken::Refused(refusal)) => {
-                let position = text(tail).and_then(|(text, _)| refusal.position(text));
-                return self.refuse(message, Refusal::SessionState(refusal, position));
-            }
+            Err(forward) => return forward,
         };
+        // From here on the entry is counted for this Parse: whoever gives up releases it.
         let number = self.cache.entry(id).number;
         let is_named = !name.is_empty() && self.cache.entry(id).is_shaped;
         if self.waits_for(number) || (is_named && self.must_be_sure(id)) {
@@ -526,7 +543,8 @@ impl Turn<'_> {
             Renamed::Unnamed(self.client.unnamed.replace(known))
         } else {
             let name: Arc<[u8]> = Client::key(name).into();
-            self.client.name(name.clone(), known, self.cache);
+            let before = self.client.name(name.clone(), known, self.cache);
+            assert!(before.is_none(), "a name that is taken is refused above");
             Renamed::Named(name, None)
         };
         if let Renamed::Named(..) = renamed {
@@ -534,6 +552,34 @@ impl Turn<'_> {
         }
         self.parsed(id, is_named, renamed);
         Forward::Nothing
+    }
+
+    /// The entry of a Parse, counted for it. If the client or all of them have no room for it, or its
+    /// text is refused, what becomes of the message.
+    fn taken_in(
+        &mut self,
+        message: Message<'_>,
+        name: &[u8],
+        tail: &[u8],
+    ) -> Result<EntryId, Forward> {
+        let (room, kept) = match name.is_empty() {
+            true => (Room::All, self.server.bytes),
+            false => (Room::Named, self.server.bytes + self.client.bytes),
+        };
+        let most = self.cache.bounds.client_bytes_max;
+        // Whoever has nothing else may have one statement of any length that a Parse may have.
+        if kept > 0 && kept + tail.len() > most {
+            return Err(self.refuse(message, Refusal::Bytes { most }));
+        }
+        let (scope, lexer_mode) = (self.scope(), self.client.lexer_mode);
+        match self.cache.intern(scope, lexer_mode, tail, room) {
+            Ok(id) => Ok(id),
+            Err(Untaken::NoRoom) => Err(self.refuse(message, Refusal::StatementCache)),
+            Err(Untaken::Refused(refusal)) => {
+                let position = text(tail).and_then(|(text, _)| refusal.position(text));
+                Err(self.refuse(message, Refusal::SessionState(refusal, position)))
+            }
+        }
     }
 
     /// Whether a Parse of what the server may have waits until it is known that no transaction has failed:
@@ -575,8 +621,9 @@ impl Turn<'_> {
         }
     }
 
-    /// The server refuses what cannot be read; under a name of ours, in case that it does not.
+    /// A message that cannot be read goes as it is: the server refuses it in its own words.
     fn malformed(&mut self, step: Step) -> Forward {
+        // Nothing behind it may be taken for granted: the server reads the message in its own way.
         self.hold();
         self.plain(step);
         Forward::AsItIs
@@ -607,7 +654,10 @@ impl Turn<'_> {
         self.out.push(message.tag.into());
         self.out.extend_from_slice(&[0; 4]);
         new(self.cache, self.out);
+        debug_assert!(old <= message.len - HEAD, "{old} bytes of {} replaced", message.len);
         let length = message.len - HEAD - old + self.out.len() - start - 1;
+        // A message has a gigabyte at most (`Limits::SESSION`), and names of ours are short.
+        debug_assert!(i32::try_from(length).is_ok(), "{length} bytes of a message");
         let length = i32::try_from(length).unwrap_or(i32::MAX);
         self.out[start + 1..start + HEAD].copy_from_slice(&length.to_be_bytes());
     }
@@ -634,6 +684,8 @@ impl Turn<'_> {
                 self.hold();
                 return Ok((None, Altered::Nothing));
             }
+            // A name that the server lacks for sure: so the error is the server's, and the transaction
+            // fails.
             self.special(name);
             return Ok((Some(Given::Lacking(0)), Altered::Nothing));
         };
@@ -652,6 +704,7 @@ impl Turn<'_> {
         let body = &message.here[HEAD..];
         let names = text(body).and_then(|(portal, rest)| Some((portal, text(rest)?.0)));
         let Some((portal, name)) = names else {
+            // Names that do not end within what is waited for.
             if message.here.len() < message.len {
                 return self.refuse(message, Refusal::Long { most: message.here.len() });
             }
@@ -663,6 +716,7 @@ impl Turn<'_> {
             Err(forward) => return forward,
         };
         let drops = id.filter(|&id| !self.cache.entry(id).found.drops.is_empty());
+        // Before anything is written for the Bind: a refusal must come alone.
         if (followed.is_some() || drops.is_some()) && self.server.portals.is_full() {
             return self.refuse(message, Refusal::Portals { most: PORTALS_MAX });
         }
@@ -695,12 +749,15 @@ impl Turn<'_> {
             self.server.copies |= found.copies;
             self.server.may_alter |= found.alters;
         }
+        // Both names with their zeros. The portal's stays as it is: portals are the client's own at its
+        // server.
         let old = portal.len() + name.len() + 2;
         self.head(message, old, |cache, out| {
             out.extend_from_slice(&body[..=portal.len()]);
             write_given(cache, out, given, name);
         });
         self.push(Step::Bind, Renamed::Nothing, altered);
+        // By this name the client is told of an error, and what it knows of the statement is found again.
         self.server.name(self.client, name);
         if followed.is_some() || drops.is_some() || !self.server.portals.is_empty() {
             let (number, batch, name) = (self.asked_last(), self.server.batch, portal.into());
@@ -745,6 +802,7 @@ impl Turn<'_> {
             return Ok((Vec::new(), followed));
         }
         let found = entry.found.clone();
+        // Asked before the server gets anything for it: to discard sequences nothing may be under way.
         let said = self.executing(followed.clone(), &found, &self.meanings(&found));
         if message.tag == Frontend::Bind && self.asks_of_sequences(said.as_deref()) {
             return Err(match self.is_at_rest() {
@@ -807,6 +865,7 @@ impl Turn<'_> {
     }
 
     fn close(&mut self, message: Message<'_>) -> Forward {
+        // A portal, or what the server will not read.
         let Some([b'S', rest @ ..]) = message.here.get(HEAD..) else {
             self.plain(Step::Close);
             return Forward::AsItIs;
@@ -847,6 +906,7 @@ impl Turn<'_> {
 
     /// The same of what is known to ask, unless that is trusted.
     fn asks_where_others_may_have_moved(&mut self) -> bool {
+        // From the first question on the gate discards between clients.
         self.cache.asked_of_sequences();
         self.cache.discards_sequences() && self.server.has_others_sequences()
     }
@@ -860,6 +920,7 @@ impl Turn<'_> {
     fn execute(&mut self, message: Message<'_>) -> Forward {
         let portal = text(&message.here[HEAD..]).map(|(portal, _)| portal);
         let special = portal.and_then(|name| self.server.portals.last(name));
+        // The Bind may yet be skipped, and an Execute would then run the portal before it.
         if special.is_some_and(|portal| self.server.is_unclear(portal)) {
             return self.later();
         }
@@ -886,6 +947,7 @@ impl Turn<'_> {
                 Target::Name(name) if self.client.names.contains_key(name) => {
                     self.put_present(Given::Present(0));
                 }
+                // The text names what must not be there, so that the server refuses it.
                 Target::Name(_) => self.put_close(Given::Present(0)),
             }
             if let Target::Name(name) = &target {
@@ -900,6 +962,7 @@ impl Turn<'_> {
         if let Some(followed) = followed {
             self.watch(&followed);
         }
+        // Nothing more is taken before the reply, not even a Flush or a Sync that would bring it.
         self.flush();
         Forward::Nothing
     }
@@ -910,6 +973,8 @@ impl Turn<'_> {
             return Forward::Whole;
         }
         let body = text(&message.here[HEAD..]);
+        // `exec_simple_query` drops the unnamed statement. It is not reached where the body of the
+        // message is not one text.
         let is_read = !whole || matches!(body, Some((_, [])));
         let (found, followed) = match body {
             Some((text, [])) if whole => match self.look(text) {
@@ -920,6 +985,7 @@ impl Turn<'_> {
                 }
             },
             _ => {
+                // Of a text that is not read anything may be true.
                 let found = Found { opens: true, copies: true, alters: true, ..Found::default() };
                 (found, self.cache.code.clone())
             }
@@ -983,6 +1049,7 @@ impl Turn<'_> {
                 Target::All => true,
                 Target::Name(name) => {
                     let gone = |special: &Special| special.target == *target;
+                    // Named twice in one text, it is there the first time only.
                     let gone = all || self.server.specials.iter().any(gone);
                     self.client.names.contains_key(name) && !gone
                 }
@@ -990,6 +1057,7 @@ impl Turn<'_> {
             let name: Arc<[u8]> = match target {
                 Target::Name(name) if !known && self.client.has_sql => {
                     if !name.starts_with(self.cache.prefix()) {
+                        // It counts as a DEALLOCATE that completes, and drops nothing here.
                         let (name, target) = (name.clone(), Target::Discard);
                         self.server.specials.push(Special { name, target });
                         continue;

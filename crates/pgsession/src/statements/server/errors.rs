@@ -21,6 +21,7 @@ impl Server {
     ) {
         write::message(out, Backend::ErrorResponse, |out| {
             for (kind, value) in fields.iter() {
+                // What the server says of the message that stood in the place of the client's.
                 if told.is_some() && matches!(kind, b'D' | b'H' | b'P') {
                     continue;
                 }
@@ -56,10 +57,12 @@ impl Server {
             out.extend_from_slice(&rest[..at]);
             rest = &rest[at + prefix.len()..];
             let is_of_name = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'd' | b'n');
+            // The server writes names in quotes, so a name of ours ends where a number does.
             let end = rest.iter().position(|byte| !is_of_name(byte)).unwrap_or(rest.len());
             let (ours, behind) = rest.split_at(end);
             let number = |digits: &[u8]| std::str::from_utf8(digits).ok()?.parse::<u64>().ok();
             match ours {
+                // A name that was written for one of the client's: its number is the place of that one.
                 [b'd' | b'n', place @ ..] => {
                     let place = number(place).map_or(0, |place| place as usize);
                     let special = self.specials.get(place);
@@ -112,6 +115,8 @@ pub(super) struct Moved {
 impl Moved {
     /// None yet in this text.
     pub(super) fn within(text: &[u8]) -> Moved {
+        // PostgreSQL counts positions in characters of the server's encoding, which a text does not tell.
+        // UTF-8 that is valid is taken for what it looks like.
         let is_utf8 = std::str::from_utf8(text).is_ok();
         let end = characters(text, is_utf8);
         Moved { is_utf8, replaced: Vec::new(), end }
@@ -132,9 +137,11 @@ impl Moved {
             if at < start {
                 break;
             }
+            // Within a name of ours there is no place that the client knows.
             if at < start + length {
                 return position;
             }
+            debug_assert!(at >= length, "{at} is behind a name of {length}");
             at = at + was - length;
         }
         if at < self.end { at + 1 } else { position }
@@ -149,6 +156,7 @@ fn characters(text: &[u8], is_utf8: bool) -> usize {
 
 /// True if an error speaks of a name of ours.
 pub(super) fn names(cache: &StatementCache, fields: Fields<'_>) -> bool {
+    // In other fields the server names no statement.
     fields.iter().any(|(kind, value)| {
         matches!(kind, b'M' | b'D' | b'H') && position(value, cache.prefix()).is_some()
     })
@@ -215,6 +223,7 @@ pub(super) fn refused_text(refusal: &Refusal) -> Told {
             (SqlState::FEATURE_NOT_SUPPORTED, format!("cached plan must not change {what}"))
         }
     };
+    // Drivers prepare a statement anew where they read this routine beside 0A000 (pgjdbc does).
     let routine = matches!(refusal, Refusal::Reshaped(_)).then_some("RevalidateCachedQuery");
     let (hint, position) = match refusal {
         Refusal::SessionState(refusal, position) => {

@@ -7,6 +7,8 @@ use super::ask::Naming;
 use super::{EntryId, Followed, StatementCache};
 
 /// The most that are remembered at once.
+// Each Bind and Execute looks through them by name, so they must be few. Portals that leave nothing and
+// hide none of these are not among them.
 pub(super) const PORTALS_MAX: usize = 64;
 
 /// A portal that drops statements or leaves something behind, or that takes the name of such a one
@@ -57,16 +59,23 @@ impl Portals {
     /// A Bind is asked for.
     pub(super) fn asked(&mut self, portal: Portal, cache: &mut StatementCache) {
         if !portal.is_plain() || self.last(&portal.name).is_some() {
+            // The client may drop its name for them before the Execute comes.
             portal.entries().for_each(|id| cache.hold(id));
+            let follows = self.0.last().is_none_or(|last| last.number < portal.number);
+            assert!(follows, "portals are in the order of their Binds");
             self.0.push(portal);
+            let told = self.0.iter().filter(|portal| !portal.is_plain()).count();
+            debug_assert!(told <= PORTALS_MAX, "{told} portals");
         }
     }
 
     /// The Bind of this number is done.
     pub(super) fn done(&mut self, number: u64, cache: &mut StatementCache) {
         let Ok(at) = self.0.binary_search_by_key(&number, |portal| portal.number) else { return };
+        // Those of its name that were bound before are gone at the server. Later ones are still to come.
         let now = self.0.remove(at);
         self.forget(cache, |one| one.number < number && one.name == now.name);
+        // A plain one was here only to hide the one before it, which is gone.
         if !now.is_plain() {
             let at = self.0.partition_point(|one| one.number < number);
             self.0.insert(at, now);

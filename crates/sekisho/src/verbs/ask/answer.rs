@@ -7,8 +7,8 @@ use advise::questions::{Assessment, Busy, Change, ClassLoad, Growth, Hardness, J
 use advise::{Approximation, Right, Scenario};
 use clap::Args as ClapArgs;
 use cli::text::{
-    Table, label, next, paragraph, quantile_estimate, rate, rate_estimate, sentence, time,
-    time_estimate,
+    Table, label, next, paragraph, percent_estimate, quantile_estimate, rate, rate_estimate,
+    sentence, time, time_estimate,
 };
 use cli::{Failure, Verdict, say};
 use formats::exchange::read_scenario;
@@ -133,7 +133,7 @@ pub(super) fn limits(limits: &[Judged]) -> String {
         };
         let simulated = limit.simulated.as_ref().map_or("-".into(), |value| match limit.quantity {
             Quantity::Throughput => rate_estimate(value),
-            Quantity::Refused => share_estimate(value),
+            Quantity::Refused => percent_estimate(value, 2),
             Quantity::Response | Quantity::Quantile(_) => time_estimate(value),
         });
         table.row(vec![
@@ -187,15 +187,6 @@ fn quantile_or_dash(estimate: Option<&Estimate>) -> String {
 /// `12.0 %`.
 pub(super) fn share(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
-}
-
-fn share_estimate(estimate: &Estimate) -> String {
-    let half = estimate.half_width * 100.0;
-    if half.is_finite() {
-        format!("{:.2} % ± {half:.2}", estimate.mean * 100.0)
-    } else {
-        format!("{:.2} % ± ?", estimate.mean * 100.0)
-    }
 }
 
 /// A strip: every gate and station, the busiest first, with a bar.

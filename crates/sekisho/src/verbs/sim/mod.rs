@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use advise::Scenario;
 use clap::{Args as ClapArgs, ValueEnum};
 use cli::text::{
-    Table, bytes, label, next, paragraph, quantile_estimate, rate, rate_estimate, time,
-    time_estimate,
+    Table, bytes, label, next, paragraph, percent_estimate, plus_minus, quantile_estimate, rate,
+    rate_estimate, time, time_estimate,
 };
 use cli::{Failure, Verdict, say, store, turning};
 use formats::exchange::read_scenario;
@@ -482,19 +482,14 @@ fn quantile_or_dash(estimate: Option<&Estimate>) -> String {
 
 /// A part of a whole with its interval: `80.1 % ± 0.3`.
 fn percent(part: &Estimate, whole: f64) -> String {
-    let (mean, half) = (part.mean / whole * 100.0, part.half_width / whole * 100.0);
-    if half.is_finite() { format!("{mean:.1} % ± {half:.1}") } else { format!("{mean:.1} % ± ?") }
+    let (mean, half_width) = (part.mean / whole, part.half_width / whole);
+    percent_estimate(&Estimate { mean, half_width, ..*part }, 1)
 }
 
 /// A number of jobs with its interval: `3.2 ± 0.1`.
 fn count(estimate: &Estimate) -> String {
     let places = if estimate.mean.abs() >= 100.0 { 0 } else { 2 };
-    let (mean, half) = (estimate.mean, estimate.half_width);
-    if half.is_finite() {
-        format!("{mean:.places$} ± {half:.places$}")
-    } else {
-        format!("{mean:.places$} ± ?")
-    }
+    plus_minus(estimate, places)
 }
 
 /// Without zeros at the end.
@@ -546,13 +541,13 @@ fn interval_json(interval: &sim::Interval) -> Value {
             "response_s": class.response,
         })
     };
-    let part = |part: &sim::PartInterval| json!({ "jobs": part.jobs, "busy": part.busy });
+    let node = |node: &sim::NodeInterval| json!({ "jobs": node.jobs, "busy": node.busy });
     json!({
         "from_s": interval.from_s,
         "to_s": interval.to_s,
         "classes": interval.classes.iter().map(class).collect::<Vec<_>>(),
-        "gates": interval.gates.iter().map(part).collect::<Vec<_>>(),
-        "stations": interval.stations.iter().map(part).collect::<Vec<_>>(),
+        "gates": interval.gates.iter().map(node).collect::<Vec<_>>(),
+        "stations": interval.stations.iter().map(node).collect::<Vec<_>>(),
     })
 }
 

@@ -8,7 +8,7 @@ use ::tpcc::find::{Above, Answer, Reading, SearchPlan, Stage, Step, Tried};
 use ::tpcc::{NOT_AUDITED, Pace, Plan};
 use advise::Span;
 use clap::Args as ClapArgs;
-use cli::text::{Table, next, paragraph, sentence, time};
+use cli::text::{Table, next, paragraph, plus_minus, sentence, time};
 use cli::{Failure, Session, Verdict, say, store, tool};
 use serde_json::{Value, json};
 use workload::tpcc::Kind;
@@ -146,7 +146,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     object["postgres"] = json!(target.version());
     keep(&record, &begun, &object, session)?;
     if args.json {
-        object["verdict"] = json!(verdict.word());
+        object["verdict"] = json!(search.word(verdict));
         object["exit_code"] = json!(verdict.code());
         object["record"] = json!(record);
         say(out, &format!("{object}\n"))?;
@@ -250,6 +250,15 @@ impl Search {
         }
     }
 
+    /// The verdict in the word of the headline.
+    fn word(&self, verdict: Verdict) -> &'static str {
+        match (&self.answer, verdict) {
+            (Answer::Qualifies { .. }, Verdict::Holds) => terminals::QUALIFIED,
+            (Answer::Meets { .. }, Verdict::Holds) => terminals::MEETS,
+            (_, verdict) => verdict.word(),
+        }
+    }
+
     /// The run that the answer rests on.
     fn confirmed(&self) -> Option<&Run> {
         let last = self.tried.last().filter(|tried| tried.stage == Stage::Confirm)?;
@@ -317,7 +326,8 @@ impl Search {
         };
         match &self.answer {
             Answer::Qualifies { warehouses, above } => {
-                format!("qualified: {}, {rate}{}", hold(*warehouses, *above), known(*above))
+                let hold = hold(*warehouses, *above);
+                format!("{}: {hold}, {rate}{}", terminals::QUALIFIED, known(*above))
             }
             Answer::Meets { warehouses, minutes, above } => {
                 let (meets, hold) = (terminals::meets(*minutes), hold(*warehouses, *above));
@@ -355,16 +365,12 @@ impl Search {
         let mut table = Table::new(&head);
         for (nth, (tried, run)) in self.tried.iter().zip(&self.runs).enumerate() {
             let (record, estimate) = (&run.kept.record, &run.judged.new_orders_per_minute);
-            let half = match estimate.half_width.is_finite() {
-                true => format!("{:.1}", estimate.half_width),
-                false => "?".into(),
-            };
             table.row(vec![
                 (nth + 1).to_string(),
                 tried.warehouses.to_string(),
                 word_of(tried.stage).into(),
                 format!("{:.0} s", record.measured_s),
-                format!("{:.1} ± {half}", estimate.mean),
+                plus_minus(estimate, 1),
                 format!("{:.2}", estimate.mean / f64::from(tried.warehouses)),
                 time(record.of(Kind::NewOrder).response.quantile(0.9).as_secs_f64()),
                 says(&tried.reading).into(),

@@ -116,20 +116,21 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         last = Some(progress);
     });
     bar.finish_and_clear();
-    let (verdict, text, object) = match result {
+    let ((word, verdict), text, object) = match result {
         Ok(loaded) => {
             let version = facts(&config).map_err(terminals::failure)?.version;
             let text = done_text(args, &loaded, &version);
-            (Verdict::Holds, text, done_object(&loaded, &version))
+            (("loaded", Verdict::Holds), text, done_object(&loaded, &version))
         }
         Err(LoadError::Interrupted) => {
-            (Verdict::Interrupted, stopped_text(args, last), stopped_object(args, last))
+            let verdict = Verdict::Interrupted;
+            ((verdict.word(), verdict), stopped_text(args, last), stopped_object(args, last))
         }
         Err(error) => return Err(failure(&error)),
     };
     if args.json {
         let mut object = object;
-        object["verdict"] = json!(verdict.word());
+        object["verdict"] = json!(word);
         object["exit_code"] = json!(verdict.code());
         say(out, &format!("{object}\n"))?;
     } else {

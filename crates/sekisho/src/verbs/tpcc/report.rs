@@ -10,6 +10,7 @@ use cli::{Failure, Verdict, say};
 
 use super::kept::Kept;
 use super::page::{Run, apart, headline, page};
+use super::terminals;
 
 /// Turn the record of a run, or of several, into one HTML file
 ///
@@ -44,7 +45,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     let path = std::path::absolute(&args.out)?;
     if args.json {
         let object = serde_json::json!({
-            "verdict": verdict.word(),
+            "verdict": terminals::word(verdict, runs.iter().map(|run| &run.judged.outcome)),
             "exit_code": verdict.code(),
             "finding": headline(&runs),
             "runs": runs.iter().map(|run| run.kept.id.as_str()).collect::<Vec<_>>(),

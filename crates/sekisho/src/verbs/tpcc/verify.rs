@@ -56,7 +56,9 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         Ok(found) => found,
         Err(error @ VerifyError::Interrupted) => {
             let text = if args.json {
-                format!("{}\n", json!({ "verdict": "interrupted" }))
+                let verdict = Verdict::Interrupted;
+                let object = json!({ "verdict": verdict.word(), "exit_code": verdict.code() });
+                format!("{object}\n")
             } else {
                 sentence(&error.to_string())
             };

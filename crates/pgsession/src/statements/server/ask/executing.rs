@@ -62,6 +62,7 @@ impl Turn<'_> {
     /// The meanings of the names in a text, each when its command has its turn.
     pub(super) fn meanings(&self, found: &Found) -> Vec<Meaning> {
         let meaning = |one: &Named| {
+            // Commands of a text run in its order, so what stands before the name has been done by then.
             let before = |at: &Range<usize>| at.start < one.at.start;
             let dropped = found.drops.iter().any(|(at, target)| {
                 let name = |name: &[u8]| *name == *one.name;
@@ -74,6 +75,7 @@ impl Turn<'_> {
             match (one.usage, known) {
                 (Usage::Executes, Some(id)) if !dropped => Meaning::Clients(id),
                 (Usage::Executes, Some(_)) if !found.names.iter().any(made) => Meaning::Gone,
+                // Whoever learns a name of ours must not run what it means for others.
                 (Usage::Executes, None) if one.name.starts_with(self.cache.prefix()) => {
                     Meaning::Gone
                 }
@@ -102,6 +104,7 @@ impl Turn<'_> {
             return Executed::Other(self.later());
         }
         let refused = match self.provide_all(found, &meanings) {
+            // Once more: to declare types gives a name another entry.
             Ok(()) => return Executed::Named(self.meanings(found)),
             Err(Unresolved::Waits) => {
                 self.server.query_waits = message.tag == Frontend::Query;
@@ -122,6 +125,8 @@ impl Turn<'_> {
         for (one, &meaning) in found.names.iter().zip(meanings) {
             if let Meaning::Clients(id) = meaning {
                 let entry = self.cache.entry(id);
+                // The server runs its text as it was parsed once, so no name in that could be put right
+                // each time.
                 if !entry.found.drops.is_empty() || !entry.found.names.is_empty() {
                     return Err(Unresolved::Refused(Refusal::Nested));
                 }
@@ -130,6 +135,7 @@ impl Turn<'_> {
         }
         // What it was asked for last is compared first, before that is forgotten.
         let asked = self.server.asked;
+        // By number: an entry that has two names is provided for each, since each has a shape of its own.
         all.sort_unstable();
         all.dedup();
         let mut numbers: Vec<u64> = all.iter().map(|&(number, ..)| number).collect();
@@ -193,6 +199,7 @@ impl Turn<'_> {
     ) -> Vec<(Range<usize>, Given)> {
         let mut given = Vec::new();
         for (one, meaning) in found.names.iter().zip(meanings) {
+            // Names of ours that stand for one of the client's are told apart by its place among these.
             let place = self.server.specials.len();
             let name = match meaning {
                 Meaning::AsItIs => continue,
@@ -221,9 +228,11 @@ impl Turn<'_> {
         text: &[u8],
         given: &mut [(Range<usize>, Given)],
     ) -> (Vec<u8>, Moved) {
+        // Those that are dropped come first in the list, wherever they stand.
         given.sort_by_key(|(at, _)| at.start);
         let (mut out, mut copied, mut moved) = (Vec::new(), 0, Moved::within(text));
         for (at, name) in given {
+            debug_assert!(copied <= at.start, "two names in one place");
             out.extend_from_slice(&text[copied..at.start]);
             let start = out.len();
             self.cache.write_quoted(&mut out, *name);
@@ -238,6 +247,7 @@ impl Turn<'_> {
     /// names of ours.
     pub(super) fn put_named(&mut self, id: EntryId, meanings: &[Meaning]) -> Option<Naming> {
         let found = self.cache.entry(id).found.clone();
+        // A Parse is of one command, and a command names one statement.
         let (one, &meaning) = found.names.iter().zip(meanings).next()?;
         let given = match meaning {
             Meaning::Clients(executed) => Given::Entry(self.cache.entry(executed).number),
@@ -268,6 +278,7 @@ impl Turn<'_> {
             let number = self.cache.entry(id).number;
             self.server.executed.push((number, name));
             let failed = self.pipeline.status() == Status::InFailedTransaction;
+            // Since the Bind it may have had to make room.
             if !failed && self.server.prepared.peek(number).is_none() {
                 self.put_parse(id);
             }
@@ -278,6 +289,7 @@ impl Turn<'_> {
             self.server.specials.push(Special { name, target: Target::Discard });
         }
         self.server.moved = naming.moved.clone();
+        // An Execute is short, so all of it is here.
         self.out.extend_from_slice(message.here);
         self.plain(Step::Execute);
         if let Some(followed) = followed {
@@ -292,6 +304,8 @@ impl Turn<'_> {
         if !self.client.has_sql || name.starts_with(self.cache.prefix()) {
             return;
         }
+        // A name that is taken fails here, in the server's words, as 42P05. One that is free is made and
+        // closed again, so that nothing of the client's own name stays.
         write::message(self.out, Frontend::Parse, |out| {
             out.extend_from_slice(name);
             out.push(0);
@@ -310,6 +324,7 @@ impl Turn<'_> {
     /// for is its end.
     pub(super) fn end_query(&mut self) -> Forward {
         self.server.query_waits = false;
+        // Its ReadyForQuery is the one that the client expects of its Query.
         write::bare(self.out, Frontend::Sync);
         self.plain(Step::Sync);
         Forward::Nothing
@@ -322,6 +337,7 @@ impl Turn<'_> {
         found: &Found,
         meanings: &[Meaning],
     ) -> Forward {
+        assert_eq!(message.here.len(), message.len, "names are found in a whole text alone");
         self.hold();
         let body = &message.here[HEAD..];
         let mut given = self.dropped(found);

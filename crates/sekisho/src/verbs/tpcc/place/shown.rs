@@ -1,9 +1,10 @@
 //! A placement as text and as JSON.
 
+use ::measure::Ratio;
 use ::tpcc::place::{Access, Arrangement, Kind, LOG, Pattern, Step};
 use ::tpcc::{NOT_AUDITED, Outcome};
 use cli::Verdict;
-use cli::text::{Table, next, paragraph, pasted, sentence, shell_word, time};
+use cli::text::{Table, next, paragraph, pasted, plus_minus, sentence, shell_word, time};
 use serde_json::{Value, json};
 use workload::tpcc::Kind as Transaction;
 
@@ -25,18 +26,20 @@ impl Placed<'_> {
         let even = format!("the busiest of {count} directories {busiest:.0} % above the mean");
         let what = arrangement(self.placement.arrangement);
         let Some(after) = &self.after else {
-            return format!("plan: {what}; {even}; nothing was moved");
+            return format!("{}: {what}; {even}; nothing was moved", self.word());
         };
         let rates = self.rates(after);
         let mean = rates.iter().sum::<f64>() / rates.len() as f64;
         let found = (rates.iter().copied().fold(0.0, f64::max) / mean - 1.0) * 100.0;
-        let ratio = self.ratio().map_or(String::new(), |ratio| {
-            format!(
-                "; {:.2} times ({:.2} to {:.2}) the New-Orders",
-                ratio.ratio, ratio.low, ratio.high
-            )
-        });
-        format!("placed: {what}; {even} by plan, {found:.0} % as measured{ratio}")
+        let ratio = self
+            .ratio()
+            .map_or(String::new(), |ratio| format!("; {} the New-Orders", times(&ratio)));
+        format!("{}: {what}; {even} by plan, {found:.0} % as measured{ratio}", self.word())
+    }
+
+    /// Whether anything was moved, in a word.
+    fn word(&self) -> &'static str {
+        if self.after.is_some() { "placed" } else { "plan" }
     }
 
     fn directories(&self) -> String {
@@ -101,7 +104,7 @@ impl Placed<'_> {
             let (low, p90, high) = run.response();
             table.row(vec![
                 name.into(),
-                format!("{:.0} ± {:.0}", estimate.mean, estimate.half_width),
+                plus_minus(&estimate, 0),
                 time(p90),
                 format!("{} to {}", time(low), time(high)),
             ]);
@@ -151,6 +154,14 @@ impl Measured {
     fn response(&self) -> (f64, f64, f64) {
         let times = &self.kept.record.of(Transaction::NewOrder).response;
         p90(times)
+    }
+}
+
+/// How many times as much, with its interval: `1.21 times (1.18 to 1.25)`.
+fn times(ratio: &Ratio) -> String {
+    match ratio.high.is_finite() {
+        true => format!("{:.2} times ({:.2} to {:.2})", ratio.ratio, ratio.low, ratio.high),
+        false => format!("{:.2} times (too short for an interval)", ratio.ratio),
     }
 }
 
@@ -254,7 +265,7 @@ pub(super) fn object(placed: &Placed<'_>, verdict: Verdict, found: Option<&Verif
     };
     let ratio = placed.ratio();
     json!({
-        "verdict": verdict.word(),
+        "verdict": if verdict == Verdict::Holds { placed.word() } else { verdict.word() },
         "exit_code": verdict.code(),
         "applied": placed.after.is_some(),
         "arrangement": format!("{:?}", placed.placement.arrangement),
@@ -311,7 +322,7 @@ pub(super) fn undone(steps: &[Step], given: &DatabaseArgs, form: Form) -> String
     if form == Form::Json {
         let steps: Vec<String> = steps.iter().map(Step::sql).collect();
         let object = json!({
-            "verdict": verdict.word(),
+            "verdict": "undone",
             "exit_code": verdict.code(),
             "moved": moved,
             "steps": steps,

@@ -12,7 +12,7 @@ use ::measure::{Estimate, Ratio};
 use ::tpcc::place::{Accesses, Arrangement, Placement, Step, assign, perform, steps as statements};
 use ::tpcc::{Outcome, Pace};
 use advise::disk_model::{DiskModel, DiskModelError, Effort, PAPER_ONE, PAPER_THREE, Point, limit};
-use cli::text::{Table, next, paragraph, sentence, time};
+use cli::text::{Table, next, paragraph, plus_minus, sentence, time, time_estimate};
 use cli::{Failure, Session, Verdict, say, store, turning};
 use serde_json::{Value, json};
 use workload::tpcc::Kind;
@@ -202,13 +202,15 @@ fn devices_story(args: &Args, placement: &Placement, one: &[Limited], three: &[L
     let mut table = Table::new(&head);
     let mut rows = Vec::new();
     for ((one, three), gain) in pairs().zip(&gains) {
-        let per_minute =
-            |of: &Limited| format!("{:.0} ± {:.0}", of.per_minute.mean, of.per_minute.half_width);
+        let per_minute = |of: &Limited| plus_minus(&of.per_minute, 0);
         table.row(vec![
             one.connections.to_string(),
             per_minute(one),
             per_minute(three),
-            format!("{:.2} ({:.2} to {:.2})", gain.ratio, gain.low, gain.high),
+            match gain.high.is_finite() {
+                true => format!("{:.2} ({:.2} to {:.2})", gain.ratio, gain.low, gain.high),
+                false => format!("{:.2} (?)", gain.ratio),
+            },
             time(one.p90.1),
             time(three.p90.1),
         ]);
@@ -366,7 +368,7 @@ fn model_text(
             size.warehouses.to_string(),
             time(size.one),
             printed(size.paper[0]),
-            format!("{:.2} s ± {:.2}", size.three.mean, size.three.half_width),
+            time_estimate(&size.three),
             printed(size.paper[1]),
         ]);
     }

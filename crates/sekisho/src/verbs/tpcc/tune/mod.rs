@@ -139,15 +139,15 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let path = store::path("runs", &format!("{}.tune.json", tuning.id))?;
     let object = serde_json::to_value(&tuning).map_err(Failure::machine)?;
     store::write_whole(&path, format!("{object}\n"))?;
+    let text = text::Text { tuning: &tuning, outcome: &outcome, named, tries, verdict };
     if args.terminals.json {
         let mut object = object;
-        object["verdict"] = verdict.word().into();
+        object["verdict"] = text.word().into();
         object["exit_code"] = verdict.code().into();
         object["verified"] = found.as_ref().map(|found| found.holds()).into();
         object["path"] = path.display().to_string().into();
         say(out, &format!("{object}\n"))?;
     } else {
-        let text = text::Text { tuning: &tuning, outcome: &outcome, named, tries, verdict };
         say(out, &text.render(&target.name()))?;
         say(out, &verified_text(found.as_ref()))?;
         say(out, &text.last(&path, database, target.room()))?;

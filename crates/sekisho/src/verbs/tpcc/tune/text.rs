@@ -38,14 +38,22 @@ impl Text<'_> {
         text
     }
 
+    /// The verdict in the word of the headline: where nothing was tried, nothing holds.
+    pub(super) fn word(&self) -> &'static str {
+        match self.verdict {
+            Verdict::Holds if !self.tries => "plan",
+            verdict => verdict.word(),
+        }
+    }
+
     fn headline(&self) -> String {
-        let (tuning, verdict) = (self.tuning, self.verdict.word());
+        let (tuning, verdict) = (self.tuning, self.word());
         let tries = tuning.advice.iter().filter(|a| matches!(a.what, What::Try { .. })).count();
         if matches!(self.outcome, Outcome::Invalid(_)) {
             return format!("{verdict}: the run that was to be observed");
         }
         if !self.tries {
-            return format!("plan: {tries} settings to try, nothing was changed");
+            return format!("{verdict}: {tries} settings to try, nothing was changed");
         }
         let kept: Vec<&Trial> = tuning.trials.iter().filter(|trial| trial.is_kept()).collect();
         let all = tuning.together.as_ref().or(match kept.as_slice() {

@@ -1,5 +1,5 @@
-//! Where the clients of closed classes are in the long run, roughly (Bard 1979; Schweitzer 1979): a run
-//! begins near there, and how slowly the network settles follows from it.
+//! Places of the clients of closed classes in the long run, roughly (Bard 1979; Schweitzer 1979): a
+//! run begins near there, and how slowly the network settles follows from it.
 
 use std::collections::BTreeMap;
 use std::f64::consts::PI;
@@ -8,16 +8,17 @@ use super::flow::{Flow, Visit, slots};
 use super::{check, flow};
 use crate::network::{Load, Network};
 
-/// What the closed classes bring to the places where they may wait: the stations, and behind those the gates.
+/// Demands of the closed classes at the places where they may wait: the stations, and behind those
+/// the gates.
 #[derive(Debug, Default)]
-pub(super) struct Circuit {
+pub(super) struct ClosedDemands {
     /// By class, and by place; none for a class that is not closed.
-    brought: Vec<BTreeMap<usize, Brought>>,
+    by_class: Vec<BTreeMap<usize, PlaceDemand>>,
 }
 
-/// What one class brings to a place, a request.
+/// Demand of one class at a place, a request.
 #[derive(Clone, Copy, Debug, Default)]
-struct Brought {
+struct PlaceDemand {
     visits: f64,
     /// Work, and the mean squares of its visits \[s, s^2\].
     work: f64,
@@ -26,11 +27,11 @@ struct Brought {
     most: f64,
 }
 
-/// How a closed network stands in the long run.
+/// Long-run state of a closed network.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct LongRun {
     /// By class, how many of its clients are at which place; who is left thinks.
-    pub(super) begins: Vec<Vec<(u32, u32)>>,
+    pub(super) initial_places: Vec<Vec<(u32, u32)>>,
     /// The time in which the slowest place forgets how it began \[s\].
     pub(super) relaxation_s: f64,
 }
@@ -39,7 +40,7 @@ pub(super) struct Standing {
 const STEPS_MAX: usize = 20_000;
 const WORK_MAX: usize = 10_000_000;
 /// A change of a mean number by less than this share of the clients is none.
-const STANDS: f64 = 1e-7;
+const CONVERGED: f64 = 1e-7;
 
 /// A place where clients are.
 #[derive(Clone, Copy, Debug)]
@@ -49,9 +50,9 @@ struct Place {
     jobs: f64,
 }
 
-/// The estimate on its way: by class its throughput, and at each place its jobs there.
-struct Estimate<'a> {
-    circuit: &'a Circuit,
+/// Mean values on their way: by class its throughput, and at each place its jobs there.
+struct MeanValues<'a> {
+    demands: &'a ClosedDemands,
     population: Vec<f64>,
     think: Vec<f64>,
     places: Vec<Place>,
@@ -59,14 +60,14 @@ struct Estimate<'a> {
     jobs: Vec<Vec<f64>>,
 }
 
-impl Circuit {
-    /// What follows is of the next class.
+impl ClosedDemands {
+    /// Begins the next class: what follows is of it.
     pub(super) fn next_class(&mut self) {
-        self.brought.push(BTreeMap::new());
+        self.by_class.push(BTreeMap::new());
     }
 
-    fn at(&mut self, place: usize) -> &mut Brought {
-        let class = self.brought.last_mut().expect("a class has begun");
+    fn at(&mut self, place: usize) -> &mut PlaceDemand {
+        let class = self.by_class.last_mut().expect("a class has begun");
         class.entry(place).or_default()
     }
 
@@ -97,19 +98,19 @@ impl Circuit {
         here.most = f64::INFINITY;
     }
 
-    pub(super) fn standing(&self, network: &Network, flow: &Flow) -> Standing {
-        let mut estimate = self.estimate(network, flow);
-        let terms: usize = self.brought.iter().map(BTreeMap::len).sum();
+    pub(super) fn long_run(&self, network: &Network, flow: &Flow) -> LongRun {
+        let mut values = self.values(network, flow);
+        let terms: usize = self.by_class.iter().map(BTreeMap::len).sum();
         for _ in 0..(WORK_MAX / terms.max(1)).min(STEPS_MAX) {
-            if !estimate.step() {
+            if !values.step() {
                 break;
             }
         }
-        Standing { begins: estimate.begins(), relaxation_s: estimate.relaxation_s(flow) }
+        LongRun { initial_places: values.initial_places(), relaxation_s: values.relaxation_s(flow) }
     }
 
     /// At first everybody is spread evenly.
-    fn estimate(&self, network: &Network, flow: &Flow) -> Estimate<'_> {
+    fn values(&self, network: &Network, flow: &Flow) -> MeanValues<'_> {
         let stations = network
             .stations
             .iter()
@@ -119,6 +120,7 @@ impl Circuit {
         // How many slots a controller will find is not known.
         let gates =
             gates.map(|(at, gate)| gate.control.is_none().then(|| slots(gate) - flow.held[at]));
+        // Open load may leave nothing at a station with a bound, which is not refused for that.
         let places: Vec<Place> = stations
             .chain(gates)
             .map(|left| Place { left: left.map(|left| left.max(1e-9)), jobs: 0.0 })
@@ -128,23 +130,23 @@ impl Circuit {
             _ => (0.0, 0.0),
         });
         let (population, think): (Vec<f64>, Vec<f64>) = closed.unzip();
-        let spread = |(brought, population): (&BTreeMap<usize, Brought>, &f64)| {
-            vec![population / brought.len() as f64; brought.len()]
+        let spread = |(demands, population): (&BTreeMap<usize, PlaceDemand>, &f64)| {
+            vec![population / demands.len() as f64; demands.len()]
         };
-        let jobs = self.brought.iter().zip(&population).map(spread).collect();
+        let jobs = self.by_class.iter().zip(&population).map(spread).collect();
         let throughput = vec![0.0; population.len()];
-        let mut estimate = Estimate { circuit: self, population, think, places, throughput, jobs };
-        estimate.count();
-        estimate
+        let mut values = MeanValues { demands: self, population, think, places, throughput, jobs };
+        values.count();
+        values
     }
 }
 
-impl Estimate<'_> {
+impl MeanValues<'_> {
     /// Brings the jobs of all classes at each place up to date.
     fn count(&mut self) {
         self.places.iter_mut().for_each(|place| place.jobs = 0.0);
-        for (brought, jobs) in self.circuit.brought.iter().zip(&self.jobs) {
-            for (place, jobs) in brought.keys().zip(jobs) {
+        for (demands, jobs) in self.demands.by_class.iter().zip(&self.jobs) {
+            for (place, jobs) in demands.keys().zip(jobs) {
                 self.places[*place].jobs += jobs;
             }
         }
@@ -153,29 +155,29 @@ impl Estimate<'_> {
     /// Mean value analysis with one client fewer estimated by shares; false if nothing changes any more.
     fn step(&mut self) -> bool {
         let mut changes = false;
-        for (class, brought) in self.circuit.brought.iter().enumerate() {
+        for (class, demands) in self.demands.by_class.iter().enumerate() {
             let population = self.population[class];
-            let stays: Vec<f64> = (brought.iter().zip(&self.jobs[class]))
-                .map(|((place, brought), jobs)| {
+            let residences: Vec<f64> = (demands.iter().zip(&self.jobs[class]))
+                .map(|((place, here), jobs)| {
                     let Place { left, jobs: all } = self.places[*place];
                     // Several servers are a faster one and a delay (Seidmann et al. 1987). What is done
                     // with a slot counts where it is done.
-                    let is_gate = brought.squares == 0.0;
-                    let Some(left) = left else { return if is_gate { 0.0 } else { brought.work } };
-                    let one = brought.work / left;
-                    let alone = if is_gate { 0.0 } else { (brought.work - one).max(0.0) };
+                    let is_gate = here.squares == 0.0;
+                    let Some(left) = left else { return if is_gate { 0.0 } else { here.work } };
+                    let one = here.work / left;
+                    let alone = if is_gate { 0.0 } else { (here.work - one).max(0.0) };
                     let met = (all - jobs / population).max(0.0);
                     one * if is_gate { met } else { 1.0 + met } + alone
                 })
                 .collect();
-            let cycle = self.think[class] + stays.iter().sum::<f64>();
+            let cycle = self.think[class] + residences.iter().sum::<f64>();
             if population == 0.0 || cycle <= 0.0 {
                 continue;
             }
             self.throughput[class] = population / cycle;
-            for (jobs, stay) in self.jobs[class].iter_mut().zip(stays) {
-                let now = self.throughput[class] * stay;
-                changes |= (now - *jobs).abs() > STANDS * population;
+            for (jobs, residence) in self.jobs[class].iter_mut().zip(residences) {
+                let now = self.throughput[class] * residence;
+                changes |= (now - *jobs).abs() > CONVERGED * population;
                 *jobs = now;
             }
         }
@@ -183,32 +185,33 @@ impl Estimate<'_> {
         changes
     }
 
-    fn begins(&self) -> Vec<Vec<(u32, u32)>> {
-        let of_class = |(class, brought): (usize, &BTreeMap<usize, Brought>)| {
+    fn initial_places(&self) -> Vec<Vec<(u32, u32)>> {
+        let of_class = |(class, demands): (usize, &BTreeMap<usize, PlaceDemand>)| {
             if self.throughput[class] == 0.0 {
                 return Vec::new();
             }
-            let jobs = brought.keys().zip(&self.jobs[class]);
-            let mut begins: Vec<(u32, u32)> =
+            let jobs = demands.keys().zip(&self.jobs[class]);
+            let mut initial_places: Vec<(u32, u32)> =
                 jobs.map(|(&place, &jobs)| (place as u32, jobs as u32)).collect();
-            let placed: u32 = begins.iter().map(|(_, jobs)| jobs).sum();
+            let placed: u32 = initial_places.iter().map(|(_, jobs)| jobs).sum();
+            debug_assert!(f64::from(placed) <= self.population[class] + 1e-6, "{placed} clients");
             // Who does not think is somewhere.
             if self.think[class] == 0.0
-                && let Some((_, most)) = begins.iter_mut().max_by_key(|(_, jobs)| *jobs)
+                && let Some((_, most)) = initial_places.iter_mut().max_by_key(|(_, jobs)| *jobs)
             {
                 *most += (self.population[class] as u32).saturating_sub(placed);
             }
-            begins
+            initial_places
         };
-        self.circuit.brought.iter().enumerate().map(of_class).collect()
+        self.demands.by_class.iter().enumerate().map(of_class).collect()
     }
 
-    /// What closed classes bring to a place a second: work, mean squares; who goes there, how many of them
-    /// can be there at once, and how often they come by.
-    fn seen(&self, place: usize) -> (f64, f64, f64, f64, f64) {
+    /// Sums of the closed classes at a place: work and mean squares a second, the clients who go
+    /// there, those of them who can be there at once, and their cycles a second.
+    fn sums_at(&self, place: usize) -> (f64, f64, f64, f64, f64) {
         let mut sums = (0.0, 0.0, 0.0, 0.0, 0.0);
-        for (class, brought) in self.circuit.brought.iter().enumerate() {
-            let Some(here) = brought.get(&place) else { continue };
+        for (class, demands) in self.demands.by_class.iter().enumerate() {
+            let Some(here) = demands.get(&place) else { continue };
             let rate = self.throughput[class];
             // A hold is taken as exponential.
             let square = match here.squares {
@@ -234,7 +237,7 @@ impl Estimate<'_> {
         };
         let places: Vec<(f64, f64, f64)> = (0..self.places.len())
             .map(|place| {
-                let (work, squares, population, most, rate) = self.seen(place);
+                let (work, squares, population, most, rate) = self.sums_at(place);
                 let Some(left) = self.places[place].left.filter(|_| work > 0.0) else {
                     return (0.0, 0.0, 0.0);
                 };
@@ -243,7 +246,7 @@ impl Estimate<'_> {
                 let (work, squares) = (work + open_work, squares + open_squares);
                 let busy = work / servers;
                 let queue =
-                    flow::Brought { servers, work: work.min(servers * (1.0 - 1e-9)), squares };
+                    flow::OfferedWork { servers, work: work.min(servers * (1.0 - 1e-9)), squares };
                 // Between two queues that are alike everybody may be here or there (M/M/1/N: Morse 1958).
                 let between = squares / work / 2.0 * (most / PI).powi(2) / servers;
                 let alone = together(queue.relaxation_s(), between);
@@ -251,21 +254,21 @@ impl Estimate<'_> {
                 (busy, alone, together(queue.relaxation_s(), elsewhere))
             })
             .collect();
-        let busiest: Vec<f64> = (self.circuit.brought.iter())
-            .map(|brought| brought.keys().map(|&place| places[place].0).fold(0.0, f64::max))
+        let busiest: Vec<f64> = (self.demands.by_class.iter())
+            .map(|demands| demands.keys().map(|&place| places[place].0).fold(0.0, f64::max))
             .collect();
         let holds_back = |place: usize| {
-            let classes = self.circuit.brought.iter().zip(&busiest);
-            let mut classes = classes.filter(|(brought, _)| brought.contains_key(&place));
+            let classes = self.demands.by_class.iter().zip(&busiest);
+            let mut classes = classes.filter(|(demands, _)| demands.contains_key(&place));
             classes.all(|(_, busiest)| places[place].0 >= *busiest)
         };
         let mut longest: f64 = 0.0;
         // Of several that are as busy only one holds back.
-        let mut held = vec![false; self.circuit.brought.len()];
+        let mut held = vec![false; self.demands.by_class.len()];
         for (place, &(_, alone, holding)) in places.iter().enumerate() {
             let classes = || {
-                let classes = self.circuit.brought.iter().enumerate();
-                classes.filter(move |(_, brought)| brought.contains_key(&place)).map(|(at, _)| at)
+                let classes = self.demands.by_class.iter().enumerate();
+                classes.filter(move |(_, demands)| demands.contains_key(&place)).map(|(at, _)| at)
             };
             let holds = holds_back(place) && classes().all(|class| !held[class]);
             if holds {

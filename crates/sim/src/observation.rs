@@ -3,23 +3,23 @@
 use measure::Histogram;
 
 use crate::replication::Replication;
-use crate::station::Desk;
+use crate::station::StationState;
 use crate::tally::{ClassTally, GateTally};
 
-/// What one replication, or one batch, counted.
+/// Counts of one replication, or of one batch.
 #[derive(Debug)]
-pub(crate) struct Part<'a> {
+pub(crate) struct Observation<'a> {
     /// Over how long \[s\].
     pub(crate) span: f64,
     pub(crate) classes: &'a [ClassTally],
     pub(crate) gates: Vec<&'a GateTally>,
-    pub(crate) desks: Vec<DeskCounts>,
-    pub(crate) shelves: Vec<ShelfCounts>,
+    pub(crate) stations: Vec<StationCounts>,
+    pub(crate) caches: Vec<CacheCounts>,
 }
 
-/// What was counted at a station.
+/// Counts of a station.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct DeskCounts {
+pub(crate) struct StationCounts {
     /// Integrals over time \[job s\] and \[server s\].
     pub(crate) jobs_s: f64,
     pub(crate) busy_s: f64,
@@ -30,76 +30,76 @@ pub(crate) struct DeskCounts {
     pub(crate) passed: u64,
 }
 
-/// What was counted at a cache.
+/// Counts of a cache.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ShelfCounts {
+pub(crate) struct CacheCounts {
     pub(crate) lookups: u64,
     pub(crate) hits: u64,
 }
 
-impl<'a> Part<'a> {
+impl<'a> Observation<'a> {
     /// A replication as a whole, with the time that it counted, as
-    /// [`settle`](Replication::settle) tells it.
-    pub(crate) fn of(replication: &'a Replication<'_>, span: f64) -> Part<'a> {
-        Part {
+    /// [`accumulate`](Replication::accumulate) tells it.
+    pub(crate) fn of(replication: &'a Replication<'_>, span: f64) -> Observation<'a> {
+        Observation {
             span,
             classes: &replication.classes,
             gates: replication.gate_tallies().collect(),
-            desks: replication.desks().iter().map(DeskCounts::of).collect(),
-            shelves: (replication.shelves.iter())
-                .map(|shelf| ShelfCounts { lookups: shelf.lookups, hits: shelf.hits })
+            stations: replication.stations().iter().map(StationCounts::of).collect(),
+            caches: (replication.caches.iter())
+                .map(|cache| CacheCounts { lookups: cache.lookups, hits: cache.hits })
                 .collect(),
         }
     }
 }
 
-impl DeskCounts {
-    fn of(desk: &Desk) -> DeskCounts {
-        DeskCounts {
-            jobs_s: desk.jobs_area * 1e-9,
-            busy_s: desk.busy_area * 1e-9,
-            served: desk.served,
-            lost: desk.lost,
-            more: i64::from(desk.jobs) - i64::from(desk.jobs_before),
-            passed: desk.served - desk.served_before,
+impl StationCounts {
+    fn of(state: &StationState) -> StationCounts {
+        StationCounts {
+            jobs_s: state.jobs_area * 1e-9,
+            busy_s: state.busy_area * 1e-9,
+            served: state.served,
+            lost: state.lost,
+            more: i64::from(state.jobs) - i64::from(state.jobs_before),
+            passed: state.served - state.served_before,
         }
     }
 }
 
-/// What one run counted in a stretch of it, kept when the next one has begun.
+/// Counts of one run in a stretch of it, kept when the next one has begun.
 #[derive(Debug)]
 pub(crate) struct Batch {
     span: f64,
     classes: Vec<ClassTally>,
     gates: Vec<GateTally>,
-    desks: Vec<DeskCounts>,
-    shelves: Vec<ShelfCounts>,
+    stations: Vec<StationCounts>,
+    caches: Vec<CacheCounts>,
 }
 
 impl Batch {
     /// Takes what a run has counted since the last one; the run counts on from nothing.
     pub(crate) fn take(replication: &mut Replication<'_>) -> Batch {
-        let span = replication.settle();
-        let part = Part::of(replication, span);
+        let span = replication.accumulate();
+        let observation = Observation::of(replication, span);
         let mut batch = Batch {
             span,
-            classes: part.classes.to_vec(),
-            gates: part.gates.into_iter().cloned().collect(),
-            desks: part.desks,
-            shelves: part.shelves,
+            classes: observation.classes.to_vec(),
+            gates: observation.gates.into_iter().cloned().collect(),
+            stations: observation.stations,
+            caches: observation.caches,
         };
         batch.pack();
         replication.reset();
         batch
     }
 
-    pub(crate) fn part(&self) -> Part<'_> {
-        Part {
+    pub(crate) fn observation(&self) -> Observation<'_> {
+        Observation {
             span: self.span,
             classes: &self.classes,
             gates: self.gates.iter().collect(),
-            desks: self.desks.clone(),
-            shelves: self.shelves.clone(),
+            stations: self.stations.clone(),
+            caches: self.caches.clone(),
         }
     }
 
@@ -123,7 +123,7 @@ impl Batch {
         for (own, other) in self.gates.iter_mut().zip(&other.gates) {
             own.merge(other);
         }
-        for (own, other) in self.desks.iter_mut().zip(&other.desks) {
+        for (own, other) in self.stations.iter_mut().zip(&other.stations) {
             own.jobs_s += other.jobs_s;
             own.busy_s += other.busy_s;
             own.served += other.served;
@@ -131,7 +131,7 @@ impl Batch {
             own.more += other.more;
             own.passed += other.passed;
         }
-        for (own, other) in self.shelves.iter_mut().zip(&other.shelves) {
+        for (own, other) in self.caches.iter_mut().zip(&other.caches) {
             own.lookups += other.lookups;
             own.hits += other.hits;
         }

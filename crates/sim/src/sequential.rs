@@ -1,49 +1,51 @@
-//! The intervals of a run that stops where they are narrow: it stops sooner where they happen to be too
-//! narrow, so that fewer hold the truth than they say.
+//! Sequential stopping: a run that stops where its intervals are narrow stops sooner where they happen
+//! to be too narrow, so that fewer hold the truth than they say.
 //!
-//! Of two looks at a run that has become longer meanwhile, the first one foretells how wide an interval
-//! becomes: by the square root of the length it has grown by. Whichever is wider counts, what is seen or what
-//! was foretold. What the run liked at its last look is then not all that it goes by.
-//! `tests/grid/coverage.csv` has what that comes to: without it 0.89 to 0.93 of intervals of 95 % held at
-//! M/M/1.
+//! Of two interim analyses of a run that has become longer meanwhile, the first one foretells how wide
+//! an interval becomes: by the square root of the length it has grown by. Whichever is wider counts,
+//! what is seen or what was foretold. The last analysis is then not all that the run goes by.
+//! `tests/grid/coverage.csv` has what that comes to: without it 0.89 to 0.93 of intervals of 95 % held
+//! at M/M/1.
 
 use std::collections::BTreeMap;
 
 use measure::Estimate;
 
-use crate::outcome::{Found, SizeRange};
+use crate::outcome::{Estimates, SizeRange};
 
-/// One interval among those of a run: the kind of part, its index, a size, the number of the interval.
-pub(crate) type Key = (&'static str, usize, u64, usize);
+/// One interval among those of a run: the kind of its place, the index, a size, the number of the
+/// interval.
+pub(crate) type IntervalId = (&'static str, usize, u64, usize);
 
-/// The last two looks at a run.
+/// The last two interim analyses of a run.
 #[derive(Debug, Default)]
-pub(crate) struct Looks {
-    now: Look,
-    before: Look,
+pub(crate) struct InterimAnalyses {
+    now: Analysis,
+    before: Analysis,
 }
 
 #[derive(Debug, Default)]
-struct Look {
+struct Analysis {
     /// Requests counted until then.
     done: u64,
-    half_widths: BTreeMap<Key, f64>,
+    half_widths: BTreeMap<IntervalId, f64>,
 }
 
-impl Looks {
-    /// A look at a run that has counted so many requests: widens what is narrower than was foretold.
-    /// Looking twice at the same changes nothing.
-    pub(crate) fn widen(&mut self, done: u64, found: &mut Found) {
+impl InterimAnalyses {
+    /// Analyses a run that has counted so many requests: widens what is narrower than was foretold.
+    /// A second analysis of the same counts changes nothing.
+    pub(crate) fn widen(&mut self, done: u64, estimates: &mut Estimates) {
         if done != self.now.done {
+            // As they were found, not as they were widened: each analysis foretells for the next alone.
             let mut half_widths = BTreeMap::new();
-            found.each(|key, estimate| {
-                half_widths.insert(key, estimate.half_width);
+            estimates.each(|id, estimate| {
+                half_widths.insert(id, estimate.half_width);
             });
-            self.before = std::mem::replace(&mut self.now, Look { done, half_widths });
+            self.before = std::mem::replace(&mut self.now, Analysis { done, half_widths });
         }
         let shrunk = (self.before.done as f64 / done.max(1) as f64).sqrt();
-        found.each(|key, estimate| {
-            let before = self.before.half_widths.get(&key);
+        estimates.each(|id, estimate| {
+            let before = self.before.half_widths.get(&id);
             // What was not known before foretells nothing.
             if let Some(before) = before.filter(|before| before.is_finite()) {
                 estimate.half_width = estimate.half_width.max(before * shrunk);
@@ -52,9 +54,10 @@ impl Looks {
     }
 }
 
-impl Found {
-    /// Every interval that is claimed of a steady state, each with its name, the same at every look.
-    pub(crate) fn each(&mut self, mut with: impl FnMut(Key, &mut Estimate)) {
+impl Estimates {
+    /// Every interval that is claimed of a steady state, each with its name, the same in every
+    /// analysis.
+    pub(crate) fn each(&mut self, mut with: impl FnMut(IntervalId, &mut Estimate)) {
         for (at, class) in self.classes.iter_mut().enumerate() {
             let rates = [
                 &mut class.throughput,
@@ -108,7 +111,7 @@ impl Found {
 fn quantiles(
     of: &mut [(f64, Estimate)],
     (kind, at, id): (&'static str, usize, u64),
-    with: &mut impl FnMut(Key, &mut Estimate),
+    with: &mut impl FnMut(IntervalId, &mut Estimate),
 ) {
     of.iter_mut().enumerate().for_each(|(n, (_, quantile))| with((kind, at, id, n), quantile));
 }

@@ -4,7 +4,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use pgsession::sql::{Class, Settings};
+use crate::sql::{Class, Settings};
 
 /// Texts that are remembered, each at the place that its hash names.
 const PLACES: usize = 512;
@@ -14,7 +14,7 @@ const TEXT_MAX: usize = 4096;
 
 /// The classes of texts of a pool's sessions.
 #[derive(Debug, Default)]
-pub(super) struct ClassificationCache {
+pub struct ClassificationCache {
     hasher: RandomState,
     places: Vec<Place>,
 }
@@ -38,7 +38,7 @@ enum Place {
 impl ClassificationCache {
     /// The class of a text in a session of this user with these settings: what `read` has said of it, if
     /// that is remembered.
-    pub(super) fn class(
+    pub fn class(
         &mut self,
         (settings, user): (&Arc<Settings>, Option<&Arc<[u8]>>),
         text: &[u8],
@@ -76,7 +76,7 @@ impl ClassificationCache {
     }
 
     /// The rules have changed.
-    pub(super) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         self.places.clear();
     }
 }
@@ -92,7 +92,7 @@ fn is_same(one: Option<&Arc<[u8]>>, other: Option<&Arc<[u8]>>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pgsession::sql::{SettingsBounds, Side};
+    use crate::sql::{SettingsBounds, Side};
 
     fn settings(name: &[u8]) -> Arc<Settings> {
         let base = [(&b"application_name"[..], name)];

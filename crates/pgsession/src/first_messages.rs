@@ -4,8 +4,8 @@
 //! Nothing here is answered before Sync, Flush, Query or FunctionCall, so that whoever waits for more of
 //! the messages before one of these waits for what the client sends of itself.
 
-use pgsession::sql::Format;
-use pgsession::statements::{Client as Statements, StatementCache};
+use crate::sql::Format;
+use crate::statements::{Client as Statements, StatementCache};
 use pgwire::frame::{Frames, Frontend, HEAD, Piece};
 
 /// Further bytes that are waited for at once where it is not known how many are needed \[byte\].
@@ -13,7 +13,7 @@ const STEP: usize = 32 * 1024;
 
 /// Something that first messages say, if that is here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Peeked<T> {
+pub enum Peeked<T> {
     /// It is.
     Here(T),
     /// So many bytes must be readable to tell, or to look again.
@@ -25,7 +25,7 @@ pub(super) enum Peeked<T> {
 
 /// The text that a client's first message says or names, but for a Close before it; empty if it does
 /// neither.
-pub(super) fn text<'a>(
+pub fn text<'a>(
     frames: &Frames<Frontend>,
     readable: &'a [u8],
     statements: &Statements,
@@ -69,7 +69,7 @@ pub(super) fn text<'a>(
 
 /// The Bind that a client's first messages begin with, or that follows its first Parse before anything
 /// else is executed; none if there is no such Bind.
-pub(super) fn bind<'a>(frames: &Frames<Frontend>, readable: &'a [u8]) -> Peeked<Option<Bind<'a>>> {
+pub fn bind<'a>(frames: &Frames<Frontend>, readable: &'a [u8]) -> Peeked<Option<Bind<'a>>> {
     let mut at = 0;
     loop {
         let rest = &readable[at..];
@@ -96,11 +96,11 @@ pub(super) fn bind<'a>(frames: &Frames<Frontend>, readable: &'a [u8]) -> Peeked<
 }
 
 /// The format and value of a parameter; without a value it is NULL.
-pub(super) type Parameter<'a> = (Format, Option<&'a [u8]>);
+pub type Parameter<'a> = (Format, Option<&'a [u8]>);
 
 /// A Bind, as far as it is here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bind<'a> {
+pub struct Bind<'a> {
     /// From the formats of its parameters on.
     behind: &'a [u8],
     /// Bytes that must be readable to look again, if not all of it is here \[byte\].
@@ -109,12 +109,12 @@ pub(super) struct Bind<'a> {
 
 impl<'a> Bind<'a> {
     /// True if all of it is here.
-    pub(super) fn is_whole(&self) -> bool {
+    pub fn is_whole(&self) -> bool {
         self.needs.is_none()
     }
 
     /// The format and value of a parameter, by its number from 1; none if it is not there.
-    pub(super) fn parameter(&self, number: u16) -> Peeked<Option<Parameter<'a>>> {
+    pub fn parameter(&self, number: u16) -> Peeked<Option<Parameter<'a>>> {
         match (self.find(number), self.needs) {
             (None, Some(needs)) => Peeked::More { needs },
             (found, _) => Peeked::Here(found),
@@ -160,7 +160,7 @@ fn string(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pgsession::statements::Bounds;
+    use crate::statements::Bounds;
     use pgwire::frame::Limits;
     use pgwire::message::write;
 
