@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use advise::{DisciplineEntry, LoadInformationEntry, RouterEntry, Span};
+use advise::{DisciplineEntry, LoadInformationEntry, RouterEntry, Span, Unreachable};
 use gate::{GateSpec, KeyOf, ServerSpec};
 use monitor::CLASSES_MAX;
 
@@ -313,6 +313,9 @@ impl Found {
             ("connections.retry".to_owned(), Some(kept.retry)),
             ("pool.own-writes".to_owned(), Some(pool.own_writes)),
         ];
+        if let Unreachable::AtMost(span) = pool.unreachable {
+            may_be_zero.push(("pool.unreachable".to_owned(), Some(span)));
+        }
         for (index, database) in file.database.iter().enumerate() {
             may_be_zero.push((format!("database.{index}.lifetime"), database.lifetime));
         }

@@ -15,15 +15,14 @@ use monitor::{
     Address, Admin, Admission, Authorities, Auto, Check, ClientTimeouts, ClientTls, Config,
     Database as Behind, Encryption, Health, Keepalive, KeptNotice, Limits, Logged, Lookup,
     Maintenance, Mode as Held, Quotas, Reuse as Next, ServerTls, Share, SocketFile, Tcp, Timeouts,
-    Tls as Identity, TlsMode as Encrypted, TlsVersion as Oldest, UnlistedUsers,
-    Unreachable as Meanwhile, UserTerms,
+    Tls as Identity, TlsMode as Encrypted, TlsVersion as Oldest, UnlistedUsers, UserTerms,
 };
 use pgwire::auth::{Credential, Method as By};
 use pgwire::secrets::{Hba, IdentMaps, MockKey, Secret, Users};
 
 use super::config::{
     Database, GateFile, Method, Mode, Reuse, ServerEntry, Spread, Tls, TlsMode, TlsVersion,
-    UnixSocket, Unreachable, User,
+    UnixSocket, User,
 };
 use super::values::{Slots, Timeout};
 use super::{FileError, Files, jobs, policies};
@@ -55,10 +54,7 @@ pub fn to_monitor(file: &GateFile, files: &dyn Files, key: &MockKey) -> Result<C
     config.classes = jobs::classes(file).map_err(|(path, cause)| wrong(&path, cause))?;
     config.session_state = jobs::choices(file);
     config.kept_notice = if file.session_state.notice { KeptNotice::Half } else { KeptNotice::Off };
-    config.unreachable = match file.pool.unreachable {
-        Unreachable::Wait => Meanwhile::Wait,
-        Unreachable::Refuse => Meanwhile::Refuse,
-    };
+    config.unreachable_max = file.pool.unreachable.limit(None);
     config.startup_ignored.clone_from(&file.startup.ignore);
     config.admin = admin(file)?;
     let terms = file.user.iter().map(|one| user(file, one, &config.timeouts));

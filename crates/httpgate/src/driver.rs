@@ -6,9 +6,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use gate::{Job, JobId, Reason, Report, Slot, Time};
+use gate::{Job, JobId, Reason, Report, Time};
 use live::model::{Fitted, Refusal, Work};
-use live::{ClassCounts, Controlled, Estimate, WhatIf};
+use live::{ClassCounts, Controlled, Estimate, SlotGuard, WhatIf};
 use measure::Recording;
 use tokio::sync::Notify;
 
@@ -68,7 +68,7 @@ pub(crate) struct Wanted {
 #[derive(Debug)]
 enum Place {
     Waits(Option<Waker>),
-    Decided(Result<Slot, Reason>),
+    Decided(Result<SlotGuard, Reason>),
     /// There is none, or its decision was taken.
     Vacant,
 }
@@ -304,23 +304,22 @@ impl Ticket {
     pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Result<Held, Reason>> {
         let inner = &mut *self.driver.inner.borrow_mut();
         let place = &mut inner.places[self.place as usize];
-        match place {
-            Place::Waits(waker) => {
-                if waker.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
-                    *waker = Some(cx.waker().clone());
-                }
-                Poll::Pending
+        if let Place::Waits(waker) = place {
+            if waker.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
+                *waker = Some(cx.waker().clone());
             }
-            Place::Decided(outcome) => {
-                let outcome = *outcome;
-                *place = Place::Vacant;
-                let driver = Rc::clone(&self.driver);
-                let since = driver.now();
-                let work = Work::Done;
-                Poll::Ready(outcome.map(|slot| Held { driver, slot, since, work }))
-            }
-            Place::Vacant => unreachable!("a decision is taken once"),
+            return Poll::Pending;
         }
+        let Place::Decided(outcome) = std::mem::replace(place, Place::Vacant) else {
+            unreachable!("a decision is taken once")
+        };
+        Poll::Ready(outcome.map(|guard| Held {
+            server: inner.gate.slot_of(&guard).server as usize,
+            guard: Some(guard),
+            since: self.driver.now(),
+            work: Work::Done,
+            driver: Rc::clone(&self.driver),
+        }))
     }
 }
 
@@ -339,19 +338,23 @@ impl Drop for Ticket {
                 inner.places[at] = Place::Vacant;
             }
             // It was started, but nobody came to take the slot.
-            Place::Decided(Ok(slot)) => {
-                driver.tell(inner, |gate, now| gate.depart(now, slot, Work::Failed));
+            Place::Decided(Ok(guard)) => {
+                driver.tell(inner, |gate, now| gate.depart(now, guard, Work::Failed));
             }
         }
         inner.vacant.push(self.place);
     }
 }
 
-/// A slot that is held. Dropping it is the one way to give it back, so it happens once.
+/// A slot that is held. Dropped, it is given back at once, whoever waits for it is woken, and the gate
+/// hears what became of the job: else its guard would wait for the gate's next event.
 #[derive(Debug)]
 pub(crate) struct Held {
     driver: Rc<Driver>,
-    slot: Slot,
+    /// There until it is dropped.
+    guard: Option<SlotGuard>,
+    /// A gate of HTTP never numbers its servers anew.
+    server: usize,
     since: Time,
     work: Work,
 }
@@ -363,7 +366,7 @@ impl Held {
     }
 
     pub(crate) fn server(&self) -> usize {
-        self.slot.server as usize
+        self.server
     }
 
     pub(crate) fn since(&self) -> Time {
@@ -373,8 +376,9 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
+        let Some(guard) = self.guard.take() else { return };
         self.driver.event(|gate, now| {
-            gate.depart(now, self.slot, self.work);
+            gate.depart(now, guard, self.work);
         });
     }
 }
@@ -442,11 +446,7 @@ mod tests {
     #[test]
     fn a_gate_that_panicked_is_not_asked_again() {
         let driver = driver(1);
-        let bogus = || {
-            driver.event(|gate, now| {
-                gate.depart(now, Slot { server: 0, index: 0 }, Work::Done);
-            });
-        };
+        let bogus = || driver.event(|gate, now| gate.rise(now, 9));
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(bogus)).is_err());
         bogus();
         let mut death = std::pin::pin!(driver.death());

@@ -14,6 +14,7 @@ use gate::{DisciplineSpec, GateSpec, Job, JobId, Reason, Slot, SpecError, Time};
 use measure::Recording;
 
 use crate::driver::Driver;
+use crate::guard::SlotGuard;
 use crate::model::Work;
 
 /// So many jobs of one class go before those of another have their turn, where both wait: what a turn
@@ -34,11 +35,12 @@ pub fn turns(slots: u32, room: Option<u64>) -> GateSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PassId(u32);
 
-/// The slots of a chain that a job holds, each with its gate.
-pub type Permits = Vec<(usize, Slot)>;
+/// The slots of a chain that a job holds, each with its gate. Dropped, they go back when the chain hears
+/// of something next.
+pub type Permits = Vec<(usize, SlotGuard)>;
 
 /// Result of a job's way.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Passed<O> {
     /// The one whose job it is.
     pub owner: O,
@@ -98,7 +100,9 @@ impl<O: Copy> Chain<O> {
         let driver = Driver::new(spec, 1, record_max)?;
         match self.gates.get_mut(at) {
             Some(place) => {
-                assert_eq!((place.busy(), place.waiting()), (0, 0), "somebody is at gate {at}");
+                // Slots whose guards were dropped go with it.
+                let there = (place.guards(), place.waiting());
+                assert_eq!(there, (0, 0), "somebody is at gate {at}");
                 *place = driver;
             }
             None => {
@@ -162,8 +166,8 @@ impl<O: Copy> Chain<O> {
                 let pass = self.passes[at as usize].as_mut().expect("who goes is withdrawn");
                 assert_eq!(pass.asks, (gate, decision.job), "it waits for one gate at a time");
                 match decision.outcome {
-                    Ok(slot) => {
-                        pass.held.push((gate, slot));
+                    Ok(guard) => {
+                        pass.held.push((gate, guard));
                         if pass.way.is_empty() {
                             self.ends(at, None);
                         } else {
@@ -212,15 +216,25 @@ impl<O: Copy> Chain<O> {
 
     /// A job is done: its slots are free.
     pub fn release(&mut self, now: Time, permits: Permits) {
-        for (gate, slot) in permits {
-            self.gates[gate].depart(now, slot, Work::Done);
+        for (gate, guard) in permits {
+            self.gates[gate].depart(now, guard, Work::Done);
             self.decided.push_back(gate);
         }
     }
 
     /// A job holds a slot of a gate from now on that has never waited there.
-    pub fn occupy(&mut self, now: Time, gate: usize, class: u32) -> Slot {
+    pub fn occupy(&mut self, now: Time, gate: usize, class: u32) -> SlotGuard {
+        // Others may start, in slots whose guards were dropped.
+        self.decided.push_back(gate);
         self.gates[gate].occupy(now, class)
+    }
+
+    /// The slot that a job holds at a gate.
+    ///
+    /// # Panics
+    /// If it is of another chain.
+    pub fn slot_of(&self, (gate, guard): &(usize, SlotGuard)) -> Slot {
+        self.gates[*gate].slot_of(guard)
     }
 
     /// A gate has so many slots from now on.
@@ -239,7 +253,7 @@ impl<O: Copy> Chain<O> {
         }
     }
 
-    /// When to [`wake`](Chain::wake) it at the latest.
+    /// When to [`wake`](Chain::wake) it at the latest: at once if permits were dropped.
     pub fn next_wakeup(&self) -> Option<Time> {
         self.gates.iter().filter_map(Driver::next_wakeup).min()
     }
@@ -252,6 +266,12 @@ impl<O: Copy> Chain<O> {
     /// Slots of a gate that are held.
     pub fn busy(&self, gate: usize) -> u32 {
         self.gates[gate].busy()
+    }
+
+    /// Guards of a gate that were dropped instead of [released](Chain::release), so far as their slots
+    /// are back.
+    pub fn dropped(&self, gate: usize) -> u64 {
+        self.gates[gate].dropped()
     }
 
     /// Jobs that wait for one.
@@ -319,9 +339,10 @@ mod tests {
         assert_eq!((owner, permits.iter().map(|permit| permit.0).collect()), ('a', vec![0, 1]));
         // One waits for the narrow gate, and holds up nobody at the wide one.
         enter(&mut chain, 1, 'b', &[0, 1]);
-        assert_eq!(passed(&mut chain, 1), None);
+        assert!(passed(&mut chain, 1).is_none());
         enter(&mut chain, 2, 'c', &[1]);
-        assert!(matches!(passed(&mut chain, 2), Some(('c', Ok(_)))));
+        let (owner, _others) = passed(&mut chain, 2).unwrap();
+        assert_eq!(owner, 'c');
         assert_eq!((chain.busy(0), chain.waiting(0), chain.busy(1)), (1, 1, 2));
         chain.release(at(3), permits);
         let (owner, permits) = passed(&mut chain, 3).unwrap();
@@ -334,21 +355,22 @@ mod tests {
     #[test]
     fn who_is_refused_or_goes_gives_back_what_it_had() {
         let mut chain = chain();
-        for owner in ['c', 'd'] {
+        let _others = ['c', 'd'].map(|owner| {
             enter(&mut chain, 0, owner, &[1]);
-            assert!(passed(&mut chain, 0).is_some());
-        }
+            passed(&mut chain, 0).unwrap()
+        });
         let gone = enter(&mut chain, 1, 'a', &[0, 1]);
-        assert_eq!(passed(&mut chain, 1), None);
+        assert!(passed(&mut chain, 1).is_none());
         assert_eq!((chain.busy(0), chain.waiting(1)), (1, 1));
         chain.withdraw(at(2), gone);
-        assert_eq!((passed(&mut chain, 2), chain.busy(0), chain.waiting(1)), (None, 0, 0));
+        assert!(passed(&mut chain, 2).is_none());
+        assert_eq!((chain.busy(0), chain.waiting(1)), (0, 0));
         enter(&mut chain, 3, 'b', &[0, 1]);
-        assert_eq!(passed(&mut chain, 3), None);
+        assert!(passed(&mut chain, 3).is_none());
         assert_eq!(chain.next_wakeup(), Some(at(103)));
         chain.wake(at(103));
-        assert_eq!(passed(&mut chain, 103), Some(('b', Err(Reason::Deadline))));
-        assert_eq!(passed(&mut chain, 103), None);
+        assert!(matches!(passed(&mut chain, 103), Some(('b', Err(Reason::Deadline)))));
+        assert!(passed(&mut chain, 103).is_none());
         assert_eq!((chain.busy(0), chain.has_decided()), (0, false));
     }
 
@@ -360,11 +382,14 @@ mod tests {
         for owner in ['a', 'c'] {
             enter(&mut chain, 0, owner, &[1]);
         }
-        assert!(matches!(passed(&mut chain, 0), Some(('a', Ok(_)))), "both have passed");
+        let first = passed(&mut chain, 0);
+        assert!(matches!(first, Some(('a', Ok(_)))), "both have passed");
         let gone = enter(&mut chain, 1, 'd', &[0]);
         chain.withdraw(at(2), gone);
-        assert!(matches!(passed(&mut chain, 2), Some(('c', Ok(_)))));
-        assert_eq!((passed(&mut chain, 2), chain.busy(0), chain.busy(1)), (None, 0, 2));
+        let second = passed(&mut chain, 2);
+        assert!(matches!(second, Some(('c', Ok(_)))));
+        assert!(passed(&mut chain, 2).is_none());
+        assert_eq!((chain.busy(0), chain.busy(1)), (0, 2));
     }
 
     #[test]
@@ -375,8 +400,9 @@ mod tests {
         assert!(chain.has_decided());
         chain.withdraw(at(1), first);
         chain.withdraw(at(1), second);
-        assert_eq!(passed(&mut chain, 1), None);
+        assert!(passed(&mut chain, 1).is_none());
         assert_eq!((chain.busy(0), chain.busy(1), chain.passes.len()), (0, 0, 2));
+        assert_eq!((chain.dropped(0), chain.dropped(1)), (0, 0));
     }
 
     #[test]

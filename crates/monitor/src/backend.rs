@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-use gate::Slot;
 use live::model::Work;
+use live::{Permits, SlotGuard};
 use mio::net::{TcpStream, UnixStream};
 
 use super::client;
@@ -77,10 +77,10 @@ impl Loop {
         &mut self,
         pool: PoolIndex,
         client: Option<Key>,
-        slot: Slot,
+        slot: SlotGuard,
     ) -> Option<Key> {
         if self.pools[pool].quotas.is_empty() {
-            return self.provide(pool, client, slot, Vec::new());
+            return self.provide(pool, client, slot, Permits::new());
         }
         Some(self.begin_admission(pool, client, slot))
             .filter(|key| self.servers.get(*key).is_some())
@@ -91,26 +91,27 @@ impl Loop {
         &mut self,
         pool: PoolIndex,
         client: Option<Key>,
-        slot: Slot,
-        permits: Vec<(usize, Slot)>,
+        slot: SlotGuard,
+        permits: Permits,
     ) -> Option<Key> {
+        let place = self.pools[pool].driver.slot_of(&slot).server;
         let replicates = client.and_then(|client| self.clients.get(client));
         let replicates = replicates.filter(|client| client.replication != Replication::No);
         let own = replicates.map(|client| client.replication);
         let begun = self.begun_of(pool, client);
         let idle = match own {
-            None => self.idle_for(pool, client, slot.server, &begun),
+            None => self.idle_for(pool, client, place, &begun),
             Some(_) => None,
         };
         let prewarmed = match own {
-            None if idle.is_none() && begun.is_empty() => self.take_prewarmed(pool, slot.server),
+            None if idle.is_none() && begun.is_empty() => self.take_prewarmed(pool, place),
             _ => None,
         };
         if idle.or(prewarmed).is_none() {
             // Before it is made: a quota bounds the connections that are open, not those in use.
             self.make_room(pool);
         }
-        let key = idle.or(prewarmed).unwrap_or_else(|| self.new_server(pool, slot.server));
+        let key = idle.or(prewarmed).unwrap_or_else(|| self.new_server(pool, place));
         let server = self.servers.get_mut(key).expect("idle connections are there");
         (server.permits, server.reused) = (permits, idle.is_some());
         if idle.or(prewarmed).is_none() {
@@ -122,7 +123,7 @@ impl Loop {
             server.relay = Relay::of_replication(LIMITS);
         }
         assert!(server.slot.is_none() && server.client.is_none(), "a connection is given to two");
-        assert_eq!((server.pool, server.place), (pool, slot.server), "a slot is of its server");
+        assert_eq!((server.pool, server.place), (pool, place), "a slot is of its server");
         (server.slot, server.work) = (Some(slot), Work::Done);
         server.client = client;
         if let Some(client) = client {
@@ -550,6 +551,9 @@ impl Loop {
         } else {
             self.give_back(key);
         }
+        if !is_probe {
+            self.is_back(at);
+        }
         self.invite(at);
         self.connect_next();
     }
@@ -919,7 +923,7 @@ impl Loop {
         if pool.welcome_connection == Some(key) {
             pool.welcome_connection = None;
         }
-        if let (None, Some(place)) = (server.slot, server.own_place()) {
+        if let (None, Some(place)) = (&server.slot, server.own_place()) {
             pool.drop_idle(place, key);
             pool.janitor.is_gone(key);
         }

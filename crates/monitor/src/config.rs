@@ -21,7 +21,7 @@ use super::auth_query::Lookup;
 use super::classes::Classes;
 use super::client_tls::ClientTls;
 use super::health::Health;
-use super::janitor::{Check, Maintenance, Unreachable};
+use super::janitor::{Check, Maintenance};
 use super::kept::KeptNotice;
 use super::log::Logged;
 use super::quotas::Quotas;
@@ -85,8 +85,11 @@ pub struct Config {
     pub classes: Classes,
     /// The notice to clients that half of their pool's slots are kept by session state.
     pub kept_notice: KeptNotice,
-    /// The fate of jobs that have not begun while a server restarts.
-    pub unreachable: Unreachable,
+    /// The longest wait of jobs that have not begun while no server of their pool can be reached that
+    /// could be reached before, since one that restarts comes back: counted from a job's arrival or
+    /// from the moment when the last server was lost, whichever is later. 0 refuses them at once;
+    /// `None` lets them wait as long as for a slot.
+    pub unreachable_max: Option<Duration>,
     /// Administrators, and their address.
     pub admin: Admin,
     /// The kinds of events that are logged, if any is: [`Monitor::log_to`](super::Monitor::log_to).
@@ -353,10 +356,10 @@ impl Database {
     pub(super) fn pool(
         &self,
         terms: Option<&UserTerms>,
-        unreachable: Unreachable,
+        unreachable_max: Option<Duration>,
     ) -> (GateSpec, Mode) {
         let (mut gate, mode) = self.pool_as_reached(terms);
-        gate.unreachable_max = unreachable.limit(gate.wait_max);
+        gate.unreachable_max = unreachable_max.or(gate.wait_max);
         (gate, mode)
     }
 
@@ -623,7 +626,7 @@ impl Config {
             tls: None,
             session_state: Choices::default(),
             kept_notice: KeptNotice::Off,
-            unreachable: Unreachable::Wait,
+            unreachable_max: None,
             startup_ignored: Vec::new(),
             timeouts: Timeouts::default(),
             limits: Limits::default(),

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use gate::Slot;
+use live::SlotGuard;
 use rustls::ServerConnection;
 
 use super::client::{Client, Looking, SECRET_BYTES, State, Wanted};
@@ -658,7 +658,7 @@ impl Loop {
     }
 
     /// A client's job has a slot.
-    pub(super) fn start(&mut self, key: Key, slot: Slot) {
+    pub(super) fn start(&mut self, key: Key, slot: SlotGuard) {
         let client = self.clients.get_mut(key).expect("who waits is there");
         let pool = client.pool;
         if matches!(client.state, State::WaitingForWelcome(_)) {

@@ -90,7 +90,9 @@ impl Loop {
         };
         assert!(agrees, "server {} in state {state:?}", server.id);
         assert!(connection.is_some() || greeting.is_some(), "one that was made has a connection");
-        assert!(slot.is_none_or(|slot| slot.server == server.place), "a slot is of its server");
+        let slot_of = |slot| self.pools[server.pool].driver.slot_of(slot);
+        let its_place = slot.as_ref().map(|slot| slot_of(slot).server);
+        assert!(its_place.is_none_or(|place| place == server.place), "a slot is of its server");
         assert!(slot.is_some() || server.permits.is_empty(), "permits go with a slot");
         let client = server.client.map(|client| self.clients.get(client));
         let names = client.is_none_or(|one| one.is_some_and(|one| one.state.server() == Some(key)));

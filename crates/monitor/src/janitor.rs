@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use gate::{Slot, Time};
+use gate::Time;
 use live::model::Work;
+use live::{Permits, SlotGuard};
 
 use super::config::{Address, Database, Mode, Share};
 use super::log::Line;
@@ -96,27 +97,6 @@ pub(super) struct Janitor {
     prewarming: Vec<Key>,
     prewarm_from: Option<Time>,
     unavailable: Option<Unavailable>,
-}
-
-/// The fate of jobs that have not begun while no server of their pool can be reached that could be
-/// reached before: one that restarts comes back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unreachable {
-    /// They wait until their deadline.
-    #[default]
-    Wait,
-    /// They are refused.
-    Refuse,
-}
-
-impl Unreachable {
-    /// The limit of a gate at which jobs wait so long for a slot.
-    pub(super) fn limit(self, wait_max: Option<Duration>) -> Option<Duration> {
-        match self {
-            Unreachable::Wait => wait_max,
-            Unreachable::Refuse => Some(Duration::ZERO),
-        }
-    }
 }
 
 /// The message to clients while no server can be reached.
@@ -428,7 +408,7 @@ impl Loop {
         self.config.timeouts.connect.min(self.config.timeouts.clean)
     }
 
-    fn give_up_slot(&mut self, pool: PoolIndex, slot: Option<Slot>, permits: Vec<(usize, Slot)>) {
+    fn give_up_slot(&mut self, pool: PoolIndex, slot: Option<SlotGuard>, permits: Permits) {
         self.release_permits(permits);
         if let Some(slot) = slot {
             self.tell(pool, |driver, now| driver.depart(now, slot, Work::Failed));
@@ -605,7 +585,39 @@ impl Loop {
 
     /// True if clients wait for a server that cannot be reached: it was reached before.
     pub(super) fn may_return(&self, address: &Address) -> bool {
-        self.config.unreachable == Unreachable::Wait && self.reached.contains(address)
+        self.config.unreachable_max != Some(Duration::ZERO) && self.reached.contains(address)
+    }
+
+    /// The moment has come to try a server again that is down. While clients wait for it to come back, a
+    /// connection that is nobody's tries it, and it stays down until that is made: if it came up to be
+    /// tried by a job, the waits of all would begin anew each time. Without room for such a connection
+    /// a job has to.
+    pub(super) fn try_again(&mut self, pool: PoolIndex, place: u32) {
+        let is_awaited = |one: &Unavailable| one.notice == Notice::InTheEnd;
+        let Pool { janitor, driver, connections, .. } = &self.pools[pool];
+        let awaited = janitor.unavailable.as_ref().is_some_and(is_awaited) && !driver.any_up();
+        let has_slot = connections[place as usize] < driver.slots_of(place) as usize;
+        let is_there = |key: &Key| self.servers.get(*key).is_some_and(|one| one.place == place);
+        let tries = janitor.prewarming.iter().any(is_there);
+        if awaited && has_slot && !tries && !self.has_room(pool) {
+            self.make_room(pool);
+        }
+        if awaited && (tries || has_slot && self.has_room(pool)) {
+            self.pools[pool].retries[place as usize] = Some(self.now + self.retry());
+            if !tries {
+                self.make_prewarmed(pool, place);
+            }
+            return;
+        }
+        self.pools[pool].retries[place as usize] = None;
+        self.tell(pool, |driver, now| driver.rise(now, place));
+    }
+
+    /// A connection of a pool is made: whoever has waited for its server to come back gets in.
+    pub(super) fn is_back(&mut self, pool: PoolIndex) {
+        if !self.pools[pool].driver.any_up() {
+            self.let_in_again(pool);
+        }
     }
 
     /// A connection to a server was made.

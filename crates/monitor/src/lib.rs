@@ -152,7 +152,7 @@ pub use config::{
     UserTerms,
 };
 pub use health::Health;
-pub use janitor::{Check, Maintenance, Unreachable};
+pub use janitor::{Check, Maintenance};
 pub use kept::KeptNotice;
 pub use live::{Auto, ClassStats, Controlled, Moved};
 pub use log::Logged;

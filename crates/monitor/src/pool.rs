@@ -113,7 +113,7 @@ impl Pool {
         let database = &config.databases[at];
         let Database { reuse, servers, login, .. } = database;
         let terms = config.terms.get(&user);
-        let (gate, mode) = database.pool(terms, config.unreachable);
+        let (gate, mode) = database.pool(terms, config.unreachable_max);
         let (credential, source) = match configured(login.as_ref(), &user) {
             Some(credential) => (credential, Source::Configured),
             None => (Credential::Nothing, Source::Learnt),
@@ -335,6 +335,7 @@ impl Pool {
             waiting: driver.waiting(),
             busy: driver.busy(),
             slots: driver.slots(),
+            slots_dropped: driver.dropped(),
             servers: self.connections.iter().sum(),
             servers_idle: self.idle.iter().map(VecDeque::len).sum(),
             model: self.estimates(database, classes),

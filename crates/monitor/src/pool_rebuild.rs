@@ -75,7 +75,7 @@ impl Loop {
         let pool = &self.pools[at];
         let database = &self.config.databases[pool.database];
         let terms = self.config.terms.get(&pool.user);
-        let (gate, mode) = database.pool(terms, self.config.unreachable);
+        let (gate, mode) = database.pool(terms, self.config.unreachable_max);
         let (mut waits, mut now) = (Vec::new(), pool.mode);
         let auto = database.auto(terms).copied();
         // A client's names for statements are the gate's in one mode and the server's in another.
@@ -284,12 +284,8 @@ impl Loop {
         for key in mine {
             let Some(server) = self.servers.get_mut(key) else { continue };
             match now_at(server.place as usize) {
-                Some(place) => {
-                    server.place = place as u32;
-                    if let Some(slot) = &mut server.slot {
-                        slot.server = place as u32;
-                    }
-                }
+                // The driver numbers the slot of its job anew.
+                Some(place) => server.place = place as u32,
                 None => {
                     let is_used = server.slot.is_some() || server.client.is_some();
                     assert!(!is_used, "a server goes when its last job has ended");

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use gate::{Reason, Slot};
-use live::{Chain, Permits};
+use gate::Reason;
+use live::{Chain, Permits, SlotGuard};
 
 use super::config::{Config, Database};
 use super::pool::{Pool, PoolIndex};
@@ -178,11 +178,13 @@ impl Loop {
         &mut self,
         pool: PoolIndex,
         client: Option<Key>,
-        slot: Slot,
+        slot: SlotGuard,
     ) -> Key {
         let relay = super::backend::relay_of(self.pools[pool].mode, self.config.limits.message);
-        let address = self.address_of(pool, slot.server);
-        let mut server = Server::new(pool, (slot.server, address), relay, self.now);
+        let driver = &self.pools[pool].driver;
+        let (place, deadline) = (driver.slot_of(&slot).server, driver.deadline_at(&slot));
+        let address = self.address_of(pool, place);
+        let mut server = Server::new(pool, (place, address), relay, self.now);
         (server.state, server.slot, server.client) = (State::Admitting, Some(slot), client);
         let key = self.servers.insert(server);
         if let Some(client) = client {
@@ -192,8 +194,7 @@ impl Loop {
         let class = pool as u32;
         let client = client.and_then(|client| self.clients.get(client));
         let since = client.map_or(self.now, |client| client.since);
-        // The client's one deadline, for the pool's queue and these together.
-        let deadline = self.pools[pool].driver.deadline_at(slot);
+        // The client's one deadline is for the pool's queue and these together.
         let passed = &self.pools[pool].quotas;
         let pass = self.quotas.chain.enter(self.now, (key, class), passed, (since, deadline));
         self.servers.get_mut(key).expect("it was just put there").asks = Some(pass);
@@ -299,7 +300,7 @@ impl Loop {
         let is_welcome_connection = self.pools[pool].welcome_connection == Some(key);
         // Its slot was taken out above: to drop it gives nothing back.
         self.drop_server(key);
-        self.tell(pool, |driver, now| driver.admitted(now, slot));
+        self.tell(pool, |driver, now| driver.admitted(now, &slot));
         let made = self.provide(pool, client, slot, permits);
         if is_welcome_connection {
             self.pools[pool].welcome_connection = made;
@@ -386,6 +387,7 @@ impl Loop {
             },
             slots: quota.slots,
             busy: self.quotas.chain.busy(at),
+            slots_dropped: self.quotas.chain.dropped(at),
             waiting: self.quotas.chain.waiting(at),
             wait: self.quotas.chain.wait(at).clone(),
         });

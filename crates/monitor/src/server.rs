@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use gate::{Slot, Time};
+use gate::Time;
 use live::model::Work;
-use live::{PassId, Permits};
+use live::{PassId, Permits, SlotGuard};
 
 use super::config::Address;
 use super::connection::{BUFFER, Connection};
@@ -101,7 +101,7 @@ pub(super) struct Server {
     pub(super) place: u32,
     pub(super) address: Address,
     /// The slot of the job that it serves.
-    pub(super) slot: Option<Slot>,
+    pub(super) slot: Option<SlotGuard>,
     /// The slots of quotas that go with it, and its way to them as long as it waits.
     pub(super) permits: Permits,
     pub(super) asks: Option<PassId>,

@@ -635,8 +635,7 @@ impl Loop {
             }
             for place in 0..self.pools[at].retries.len() {
                 if self.pools[at].retries[place].is_some_and(|moment| moment <= self.now) {
-                    self.pools[at].retries[place] = None;
-                    self.tell(at, |driver, now| driver.rise(now, place as u32));
+                    self.try_again(at, place as u32);
                 }
             }
         }

@@ -121,6 +121,9 @@ pub struct PoolStats {
     pub busy: u32,
     /// Slots that there are.
     pub slots: u32,
+    /// Slots that came back because nobody had them any more, and not because a job had ended: a
+    /// defect of the monitor.
+    pub slots_dropped: u64,
     /// Connections to servers, in whatever state, but for those of probes.
     pub servers: usize,
     /// Of these, idle ones.
@@ -165,6 +168,8 @@ pub struct QuotaStats {
     pub slots: u32,
     /// Slots that are held.
     pub busy: u32,
+    /// As of [pools](PoolStats::slots_dropped).
+    pub slots_dropped: u64,
     /// Jobs that have a slot of their pool and wait for one of these.
     pub waiting: u64,
     /// From the slot of the pool to the slot of these.

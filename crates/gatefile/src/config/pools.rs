@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use advise::Span;
+use advise::{Span, Unreachable};
 use serde::{Deserialize, Serialize};
 
 use super::super::values::{Hidden, Slots, Timeout};
@@ -34,19 +34,9 @@ pub struct Pool {
     pub own_writes: Span,
     /// The choice among idle connections.
     pub reuse: Reuse,
-    /// The fate of jobs that have not begun while the server that they would go to cannot be
-    /// reached, though it could be before.
+    /// The longest wait of jobs that have not begun while no server can be reached, though one could
+    /// be before: a time, or `"wait"` for as long as for a slot, or `"refuse"` for none.
     pub unreachable: Unreachable,
-}
-
-/// The fate of jobs while a server restarts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Unreachable {
-    /// They wait for it, no longer than `wait-max`.
-    Wait,
-    /// They are refused.
-    Refuse,
 }
 
 impl Default for Pool {

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use advise::Span;
+use advise::{Span, Unreachable};
 use gatefile::{
     Disk, Files, GateFile, Loaded, Method, Mode, Part, Reuse, Role, Slots, Spread, StatePolicy,
-    Timeout, TlsMode, TlsVersion, load, read, support, translate,
+    Timeout, TlsMode, TlsVersion, load, read, support, to_monitor, translate,
 };
+use pgwire::secrets::MockKey;
 
 const INI: &str = include_str!("../fixtures/office.ini");
 const TOML: &str = include_str!("../fixtures/office.toml");
@@ -361,6 +363,35 @@ fn what_contradicts_itself_is_told_with_its_key_and_line() {
     assert!(told("\"250ms\"", "\"0s\"").starts_with(&format!("g.toml:{at}: ")));
     let unranked = contradictions("discipline =", "#");
     assert!(unranked.iter().any(|told| told.contains("`class.0.priority`: nothing looks at it")));
+}
+
+/// The story: `gate http` and scenarios knew a time, and this file `"wait"` and `"refuse"` alone.
+#[test]
+fn an_unreachable_server_is_waited_for_as_long_as_the_file_says() {
+    let text = |said: &str| {
+        format!(
+            "format = 1\nlisten = [\"127.0.0.1:0\"]\nauth.users-file = \"u\"\n\
+             pool.unreachable = \"{said}\"\n[[database]]\nname = \"one\"\n\
+             server = [{{ host = \"127.0.0.1\" }}]\n"
+        )
+    };
+    for (said, unreachable, limit) in [
+        ("5s", Unreachable::AtMost(Span(5.0)), Some(Duration::from_secs(5))),
+        ("refuse", Unreachable::Refuse, Some(Duration::ZERO)),
+        ("wait", Unreachable::Wait, None),
+    ] {
+        let Loaded { file, contradictions, .. } = loaded("g.toml", &text(said));
+        assert_eq!((file.pool.unreachable, contradictions), (unreachable, Vec::new()));
+        let key = MockKey::new([7; 32]);
+        let config =
+            to_monitor(&file, &shelf(&[("u", "")]), &key).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(config.unreachable_max, limit, "{said}");
+    }
+    assert_eq!(loaded("g.toml", TOML).file.pool.unreachable, Unreachable::Wait);
+    let error = refused("g.toml", &text("later"));
+    assert!(error.contains("nor \"refuse\" or \"wait\""), "{error}");
+    let told = loaded("g.toml", &text("100000h")).contradictions;
+    assert!(told.iter().any(|one| one.contains("pool.unreachable")), "{told:?}");
 }
 
 #[test]

@@ -6,13 +6,13 @@
 //! far.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use gate::{Conduct, GateSpec, Job, JobId, Slot, Time};
+use gate::{Conduct, GateSpec, Job, JobId, Time};
 
 use live::model::Work;
-use live::{Auto, Driver};
+use live::{Auto, Driver, SlotGuard};
 
 use crate::chance::Chance;
 
@@ -64,6 +64,7 @@ impl Service {
             chance: Chance(seed),
             calendar: BinaryHeap::from([Reverse((0, What::Arrives))]),
             queue: VecDeque::new(),
+            held: BTreeMap::new(),
             working: 0,
         };
         let (mut standing, mut done) = (Vec::new(), vec![0; seconds as usize + 1]);
@@ -88,6 +89,7 @@ struct Run<'a> {
     chance: Chance,
     calendar: BinaryHeap<Reverse<(u64, What)>>,
     queue: VecDeque<Slot2>,
+    held: BTreeMap<Slot2, SlotGuard>,
     working: usize,
 }
 
@@ -106,14 +108,17 @@ impl Run<'_> {
                 let calls = self.chance.exponential((self.service.calls)(seconds));
                 self.after(now, calls, What::Departs(slot));
             }
-            What::Departs((server, index)) => {
+            What::Departs(slot) => {
                 let work = if self.service.fails { Work::Failed } else { Work::Done };
-                driver.depart(at, Slot { server, index }, work);
+                let guard = self.held.remove(&slot).expect("it is held");
+                driver.depart(at, guard, work);
             }
         }
         while let Some(decision) = driver.next_decision() {
-            if let Ok(slot) = decision.outcome {
+            if let Ok(guard) = decision.outcome {
+                let slot = driver.slot_of(&guard);
                 self.queue.push_back((slot.server, slot.index));
+                self.held.insert((slot.server, slot.index), guard);
             }
         }
         while self.working < SERVERS && !self.queue.is_empty() {

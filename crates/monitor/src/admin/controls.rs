@@ -304,7 +304,7 @@ impl Loop {
             let pool = &self.pools[at];
             let terms = self.config.terms.get(&pool.user);
             let (gate, _) =
-                self.config.databases[pool.database].pool(terms, self.config.unreachable);
+                self.config.databases[pool.database].pool(terms, self.config.unreachable_max);
             if let Some(longest) = gate.wait_max
                 && longest != self.pools[at].driver.wait_max()
             {

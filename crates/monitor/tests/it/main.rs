@@ -153,11 +153,11 @@ impl Gate {
         self.handle.drain().unwrap();
         let finished = self.thread.take().unwrap().join().unwrap();
         for (pool, recording) in finished.stats.pools.iter().zip(&finished.recordings) {
-            assert_eq!((pool.busy, pool.waiting), (0, 0), "{pool:?}");
+            assert_eq!((pool.busy, pool.waiting, pool.slots_dropped), (0, 0, 0), "{pool:?}");
             assert_eq!(recording.as_ref().unwrap().replay(), Ok(()));
         }
         for (quota, recording) in finished.stats.quotas.iter().zip(&finished.quota_recordings) {
-            assert_eq!((quota.busy, quota.waiting), (0, 0), "{quota:?}");
+            assert_eq!((quota.busy, quota.waiting, quota.slots_dropped), (0, 0, 0), "{quota:?}");
             assert_eq!(recording.as_ref().unwrap().replay(), Ok(()));
         }
         finished

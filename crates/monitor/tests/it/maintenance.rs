@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use monitor::{Address, Check, Config, Database, Maintenance, Mode, Quotas, Unreachable};
+use monitor::{Address, Check, Config, Database, Maintenance, Mode, Quotas};
 use pgwire::frame::Backend;
 use pgwire::secrets::{MockKey, Users};
 use pgwire::startup::{Version, write_startup};
@@ -247,12 +247,12 @@ fn comes_back(one: &mut Private) {
 }
 
 /// A gate before a server of its own, and what becomes of those who wait while that is gone.
-fn before(one: &Private, unreachable: Unreachable) -> Config {
+fn before(one: &Private, unreachable_max: Option<Duration>) -> Config {
     let mut database = database(Mode::Transaction, 1);
     database.servers = vec![Address::Tcp(([127, 0, 0, 1], one.port()).into())];
     database.login = login(one);
     let mut config = trusting(database);
-    config.unreachable = unreachable;
+    config.unreachable_max = unreachable_max;
     config
 }
 
@@ -260,7 +260,7 @@ fn before(one: &Private, unreachable: Unreachable) -> Config {
 #[test]
 fn who_waits_for_a_server_that_restarts_is_served_when_it_is_back() {
     let mut one = start();
-    let gate = Gate::new(before(&one, Unreachable::Wait));
+    let gate = Gate::new(before(&one, None));
     let mut clients: Vec<Raw> = (0..6).map(|_| Raw::enter(&gate, Version::V3_0, &[])).collect();
     assert_eq!(says(&mut clients[0], "begin"), "BEGIN");
     for client in &mut clients[1..] {
@@ -288,7 +288,7 @@ fn who_waits_for_a_server_that_restarts_is_served_when_it_is_back() {
 #[test]
 fn who_has_waited_in_vain_for_a_server_hears_why_it_cannot_be_reached() {
     let mut one = start();
-    let mut config = before(&one, Unreachable::Wait);
+    let mut config = before(&one, None);
     config.databases[0].gate.wait_max = Some(Duration::from_millis(1500));
     let gate = Gate::new(config);
     let mut client = Raw::enter(&gate, Version::V3_0, &[]);
@@ -306,11 +306,43 @@ fn who_has_waited_in_vain_for_a_server_hears_why_it_cannot_be_reached() {
     gate.end();
 }
 
+/// The story: a limit of its own could not be said, and with one the wait would have begun anew whenever
+/// the server was tried, each second: for ever.
+#[test]
+fn who_waits_for_a_server_that_is_gone_does_so_for_its_own_time() {
+    let mut one = start();
+    let gate = Gate::new(before(&one, Some(Duration::from_millis(2500))));
+    let [mut first, mut second] = [0; 2].map(|_| Raw::enter(&gate, Version::V3_0, &[]));
+    assert_eq!(says(&mut first, "select 1"), "1");
+    one.kill().unwrap();
+    gate.until("the end of its server is heard of", |stats| stats.pools[0].servers == 0);
+    let began = Instant::now();
+    first.query("select 1");
+    std::thread::sleep(Duration::from_millis(1200));
+    second.query("select 2");
+    for (client, longest) in [(&mut first, 2500), (&mut second, 3700)] {
+        let words = client.answer();
+        assert!(words[0].starts_with("ERROR 08006 the server cannot be reached"), "{words:?}");
+        let waited = began.elapsed();
+        let [earliest, latest] = [longest, 10_000].map(Duration::from_millis);
+        assert!(earliest <= waited && waited < latest, "{waited:?}: each from when it came");
+    }
+    let pool = &gate.stats().pools[0];
+    let counters = pool.counters;
+    assert!(counters.connects_failed > 2, "it was tried meanwhile: {counters:?}");
+    assert_eq!((counters.refused_unreachable, counters.refused_deadline), (2, 0));
+    comes_back(&mut one);
+    assert_eq!(says(&mut first, "select 3"), "3", "it is back before it has waited for that long");
+    assert_eq!(says(&mut second, "select 4"), "4");
+    gate.until("the slot is back", |stats| stats.pools[0].busy == 0);
+    gate.end();
+}
+
 /// Those who waited tried the dead server one after the other, each until its connection failed.
 #[test]
 fn who_waits_for_a_server_that_has_died_is_told_at_once_and_served_when_it_is_back() {
     let mut one = start();
-    let gate = Gate::new(before(&one, Unreachable::Refuse));
+    let gate = Gate::new(before(&one, Some(Duration::ZERO)));
     let mut clients: Vec<Raw> = (0..6).map(|_| Raw::enter(&gate, Version::V3_0, &[])).collect();
     assert_eq!(says(&mut clients[0], "begin"), "BEGIN");
     for client in &mut clients[1..] {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use advise::Scenario;
 use gate::{Action, Event, Job, JobId, Slot, Time};
 use live::model::Work;
-use live::{Chain, Driver, Permits};
+use live::{Chain, Driver, Permits, SlotGuard};
 use measure::Recording;
 use sim::{Options, Plan};
 
@@ -38,7 +38,7 @@ struct Live {
     pools: Vec<Driver<u64>>,
     chain: Chain<u64>,
     /// By job: its pool and the slot there.
-    slots: HashMap<u64, (usize, Slot)>,
+    slots: HashMap<u64, (usize, SlotGuard)>,
     /// By slot over all: the job, and what it holds of the chain.
     held: BTreeMap<Slot, (u64, Permits)>,
     jobs: u64,
@@ -80,16 +80,17 @@ impl Live {
         for pool in POOLS {
             while let Some(decision) = self.pools[pool].next_decision() {
                 let slot = decision.outcome.expect("nobody is refused");
+                let since = (now, self.pools[pool].deadline_at(&slot));
                 self.slots.insert(decision.owner, (pool, slot));
-                let since = (now, self.pools[pool].deadline_at(slot));
                 self.chain.enter(now, (decision.owner, pool as u32), &[0], since);
             }
         }
         while let Some(passed) = self.chain.next_passed(now) {
             let permits = passed.outcome.expect("nobody is refused");
-            let (pool, slot) = self.slots[&passed.owner];
-            self.pools[pool].admitted(now, slot);
-            self.held.insert(permits[0].1, (passed.owner, permits));
+            let (pool, slot) = &self.slots[&passed.owner];
+            self.pools[*pool].admitted(now, slot);
+            let slot = self.chain.slot_of(&permits[0]);
+            self.held.insert(slot, (passed.owner, permits));
         }
     }
 }

@@ -10,7 +10,7 @@ use gate::{Action, Event, GateSpec, Job, JobId, Reason, Time};
 use live::Driver;
 use live::model::Work;
 use measure::Recording;
-use monitor::{Address, Admission, Database, Monitor, Unreachable};
+use monitor::{Address, Admission, Database, Monitor};
 use pgwire::auth::Method;
 use pgwire::secrets::{MockKey, Users};
 use sim::{Options, Plan};
@@ -83,7 +83,8 @@ fn driven() -> Recording {
     driver.lower(at(1200), 0);
     driver.depart(at(1500), slot, Work::Done);
     driver.arrive(at(2500), 'b', at(2500), job);
-    assert_eq!(driver.next_decision().expect("a decision").outcome, Err(Reason::Unreachable));
+    let refused = driver.next_decision().expect("a decision").outcome;
+    assert_eq!(refused.expect_err("no server is up"), Reason::Unreachable);
     driver.recording().expect("it records").clone()
 }
 
@@ -112,7 +113,7 @@ fn over_postgres() -> Recording {
     let listen = ([127, 0, 0, 1], 0).into();
     let mut config = monitor::Config::new(listen, vec![database], users);
     config.admission = Admission::Everybody(Method::Trust);
-    config.unreachable = Unreachable::Refuse;
+    config.unreachable_max = Some(Duration::ZERO);
     config.record_max = 100;
     let monitor = Monitor::bind(config).expect("it can listen");
     let handle = monitor.handle();

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ::tpcc::{Config as Place, Host};
-use advise::Span;
+use advise::{Span, Unreachable};
 use clap::{Args as ClapArgs, ValueEnum};
 use cli::text::{Table, label, next, sentence, time};
 use cli::{Failure, Verdict, say};
@@ -19,7 +19,7 @@ use gatefile::{Disk, Files, translate};
 use measure::Histogram;
 use monitor::{
     Address, Admission, Auto, Config, Database, Encryption, Finished, Logged, Mode, Monitor,
-    PoolStats, ServerTls, StartError, Tls, Unreachable,
+    PoolStats, ServerTls, StartError, Tls,
 };
 use pgwire::auth::{Credential, Method};
 use pgwire::secrets::{Hba, MockKey, Users};
@@ -102,10 +102,10 @@ pub(super) struct PostgresArgs {
     /// Longest wait of a client for a slot
     #[arg(long, value_name = "TIME", default_value = "120s")]
     wait_max: Span,
-    /// What becomes of a client while a server that could be reached cannot be: `wait`, no longer than
-    /// --wait-max, or `refuse`
-    #[arg(long, value_enum, default_value = "wait")]
-    unreachable: UnreachableName,
+    /// How long a client may wait while no server can be reached that could be before: a time, `refuse`
+    /// for not at all, or `wait` for as long as for a slot
+    #[arg(long, value_name = "TIME", default_value = "wait")]
+    unreachable: Unreachable,
     /// Who is known, as in PgBouncer's userlist.txt; left out, the user of `--db` with its password
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
@@ -171,14 +171,6 @@ enum ModeName {
     Transaction,
     /// For a statement; transactions of several are refused
     Statement,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum UnreachableName {
-    /// It waits for it
-    Wait,
-    /// It is refused
-    Refuse,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -444,10 +436,7 @@ impl PostgresArgs {
         let database = self.database(&places)?;
         let users = self.known(database.login.as_ref())?;
         let mut config = Config::new(listen, vec![database], users);
-        config.unreachable = match self.unreachable {
-            UnreachableName::Wait => Unreachable::Wait,
-            UnreachableName::Refuse => Unreachable::Refuse,
-        };
+        config.unreachable_max = self.unreachable.limit(None);
         config.admission = match &self.hba {
             Some(path) => Admission::Rules(read(path, "--hba", Hba::parse)?),
             None => Admission::Everybody(match self.auth {
@@ -651,7 +640,31 @@ fn tcp(name: &str, address: SocketAddr) -> Address {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: PostgresArgs,
+    }
+
+    /// The story: `gate http` took a time there, and this gate `wait` and `refuse` alone.
+    #[test]
+    fn an_unreachable_server_is_waited_for_as_long_as_is_said() {
+        let limit = |said: &[&str]| {
+            let url = "postgresql://clerk@127.0.0.1/shop";
+            let line = ["gate", "--db", url, "--slots", "1", "--auth", "trust"];
+            let line = line.into_iter().chain(said.iter().copied());
+            Line::try_parse_from(line).ok()?.args.config().ok().map(|config| config.unreachable_max)
+        };
+        let most = Duration::from_millis(2500);
+        assert_eq!(limit(&["--unreachable", "2500ms"]), Some(Some(most)));
+        assert_eq!(limit(&["--unreachable", "refuse"]), Some(Some(Duration::ZERO)));
+        assert_eq!((limit(&["--unreachable", "wait"]), limit(&[])), (Some(None), Some(None)));
+        assert_eq!(limit(&["--unreachable", "2500"]), None, "a time has a unit");
+    }
 
     /// Asks the decision, and connects nowhere.
     #[test]
