@@ -34,7 +34,8 @@ pub enum CodeChoice {
     /// They pass, and are trusted to leave nothing behind.
     Trust,
     /// They pass, and their server is cleaned of all that code can leave, before another client's
-    /// turn.
+    /// turn; where code has prepared a statement, it is closed. A library that code loads stays, as does
+    /// what a language keeps.
     Clean,
     /// The client keeps its server.
     Pin,

@@ -169,13 +169,22 @@ impl Left {
     }
 }
 
+/// Fails where SQL has prepared a statement, so that its server is closed. Those of the gate are made by the
+/// protocol, and stay.
+// To deallocate it takes its name, and so a language for code: not every database has one that the user may
+// use. What DEALLOCATE ALL would drop as well is there for all clients, and code seldom prepares anything.
+const LACKS_PREPARED: &[u8] = b"SELECT CASE WHEN EXISTS (SELECT FROM \
+    pg_catalog.pg_prepared_statements WHERE from_sql) THEN 'code has left a prepared statement' \
+    ELSE '0' END::pg_catalog.int4; ";
+
 /// Cleaning of a server before another client has it. It is outside of a transaction then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cleanup {
     /// Nothing.
     Nothing,
     /// A query of several commands in one text, whose replies are for nobody. What it reports is
-    /// for the server's [`Settings`], which then are [`Settings::discarded`].
+    /// for the server's [`Settings`], which then are [`Settings::discarded`]. If it fails, nothing else
+    /// cleans the connection: close it.
     Batch(Vec<u8>),
     /// `DISCARD ALL`, as a query of its own: the server has no prepared statement behind it.
     Discard,
@@ -200,7 +209,8 @@ impl Cleanup {
         {
             return Cleanup::Discard;
         }
-        // Of code anything that a command can undo is taken to be there.
+        // Of code anything that a command can undo is taken to be there. A library that it has loaded
+        // cannot be seen.
         let code = left.has(Reason::Code);
         let has = |reason| code || left.has(reason);
         let role = has(Reason::Role) || server.names().any(|name| name == b"role");
@@ -220,6 +230,8 @@ impl Cleanup {
             (has(Reason::AdvisoryLock), b"SELECT pg_catalog.pg_advisory_unlock_all(); "),
             (has(Reason::Temporary), b"DISCARD TEMP; "),
             (left.has(Reason::Sequence), b"DISCARD SEQUENCES; "),
+            // Behind all that may run code itself.
+            (code, LACKS_PREPARED),
         ] {
             last.extend_from_slice(if needed { command } else { b"" });
         }

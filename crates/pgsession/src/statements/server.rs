@@ -317,7 +317,8 @@ pub(crate) struct Server {
     query_waits: bool,
     refusal: Option<Refusal>,
     sync_missing: bool,
-    /// The statement whose shape was asked for before a message goes on that uses it.
+    /// The statement whose shape was asked for before a message goes on that uses it: from then until that
+    /// message comes again, when all is answered.
     asked: Option<u64>,
     /// The parameters of the statement that is being described.
     parameters: u64,
@@ -878,7 +879,14 @@ impl Server {
                     self.prepared.insert(number, prepared);
                 }
             }
-            Altered::Nothing | Altered::Described { .. } | Altered::Uses { .. } => {}
+            // Its shape was not told, and nothing that has one can be compared with it.
+            Altered::Described { number, change, .. } => {
+                let prepared = self.prepared.peek_mut(number);
+                if let Some(prepared) = prepared.filter(|prepared| prepared.change == change) {
+                    prepared.state = State::Doubtful;
+                }
+            }
+            Altered::Nothing | Altered::Uses { .. } => {}
         }
     }
 
@@ -1091,6 +1099,8 @@ impl Server {
         }
         if self.expected.is_empty() {
             (self.names.here, self.unnamed.here, self.closes.here) = (0, 0, 0);
+            // The message that has waited for a shape is skipped.
+            self.asked = None;
         }
         // The server skips the Query, too, and its client waits for the end of a Query, not of a segment.
         self.sync_missing = put > 0 && matches!(failed, Some((Step::Query, _)));

@@ -257,7 +257,7 @@ impl Turn<'_> {
     fn hold(&mut self) {
         self.server.held = true;
         self.server.forget_names();
-        self.server.refusal = None;
+        (self.server.refusal, self.server.asked) = (None, None);
     }
 
     fn special(&mut self, name: &[u8]) {
@@ -403,6 +403,11 @@ impl Turn<'_> {
         let entry = self.cache.entry(known.id);
         let (number, version, is_shaped) = (entry.number, entry.version(), entry.is_shaped);
         let was_asked = self.server.asked.take() == Some(number);
+        let waits = was_asked && !self.server.expected.is_empty();
+        debug_assert!(
+            !waits,
+            "the message that has asked for a shape comes again when all is answered"
+        );
         let prepared = self.server.prepared.peek(number).filter(|one| one.version.serves(version));
         if let Some(prepared) = prepared.filter(|prepared| prepared.state != State::Doubtful) {
             let differs = prepared.shape.zip(known.shape).filter(|(has, knows)| has != knows);

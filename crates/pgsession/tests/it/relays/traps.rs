@@ -662,3 +662,38 @@ fn a_query_that_makes_a_table_describes_no_rows() {
         same(&mut small(), &[(0, vec![query("select where false"), query("table pg_am limit 0")])]);
     assert_eq!(has(&read[0], "columns"), 2);
 }
+
+/// A cancel that hit the gate's own Describe left a statement at its server without a shape, and whoever
+/// was told another one before was given it all the same.
+#[test]
+fn a_statement_whose_description_has_failed_is_asked_for_again() {
+    let mut bench = Bench::in_rotation();
+    let (completes, idle) = (replies(&[Backend::ParseComplete]), ready(Status::Idle));
+    let tags = |out: &[u8]| -> Vec<Frontend> {
+        pgtest::messages(out).iter().map(|&(tag, _)| tag).collect()
+    };
+    bench.asks(&[parse("a", "select v from t", &[]), sync()].concat());
+    bench.says(&[completes.clone(), described("v", 23), idle.clone()].concat());
+    for behind in [describe("a"), [bind("", "a", &[]), execute("")].concat()] {
+        bench.relay = Relay::new(Limits::SESSION);
+        let asked = again("a");
+        assert_eq!(bench.ask(&asked).unwrap().stop, Stop::Later);
+        let out = std::mem::take(&mut bench.to_server);
+        assert_eq!(tags(&out), [Frontend::Parse, Frontend::Describe, Frontend::Flush]);
+        let cancelled = error(Severity::Error, SqlState::from_bytes(b"57014").unwrap());
+        bench.says(&[completes.clone(), cancelled].concat());
+        // What waited is skipped with it. Behind its Sync nothing is known yet of the statement.
+        let taken = bench.ask(&[asked, behind].concat()).unwrap();
+        assert_eq!(taken.stop, Stop::Later);
+        let out = std::mem::take(&mut bench.to_server);
+        assert_eq!(
+            tags(&out),
+            [Frontend::Sync, Frontend::Close, Frontend::Parse, Frontend::Describe]
+        );
+        let closed = replies(&[Backend::CloseComplete]);
+        bench.says(&[idle.clone(), closed, completes.clone(), described("v", 23)].concat());
+        bench.asks(&sync());
+        bench.says(&idle);
+        assert_eq!((bench.relay.kept(), bench.client.names()), (None, 1));
+    }
+}

@@ -1,8 +1,11 @@
 //! Cleaning of servers behind a client, held against sessions that are new.
 
+use std::io::Write as _;
+
 use pgsession::sql::tokens::LexerMode;
 use pgsession::sql::{Cleanup, Left, Reason, Settings, SettingsBounds, Side, effects};
-use pgwire::message::Status;
+use pgwire::frame::Frontend;
+use pgwire::message::{Status, write};
 
 use super::{Said, Session, error, status};
 use pgtest::Chance;
@@ -256,4 +259,25 @@ fn a_library_closes_and_what_is_undone_unpins() {
     leave(&mut left, "discard temp");
     leave(&mut left, "deallocate all");
     assert_eq!(left.keeps().count(), 0);
+}
+
+/// A PREPARE within code stayed, and the next client could run it, or was refused its name.
+#[test]
+fn a_server_where_code_has_prepared_a_statement_is_not_used_on() {
+    let prepares = "do $$ begin execute 'prepare p as select 1'; end $$";
+    for (code, failed) in [(prepares, Some("22P02")), ("do $$ begin end $$", None)] {
+        let (mut session, mut settings) = fresh();
+        let mut left = Left::default();
+        // One of the gate's, by the protocol: it is for all clients, and stays.
+        let mut out = Vec::new();
+        write::message(&mut out, Frontend::Parse, |out| out.extend(b"ours\0select 2\0\0\0"));
+        session.stream.write_all(&out).unwrap();
+        assert_eq!(error(&leave(&mut session, &mut settings, &mut left, code)), None);
+        let cleaning = Cleanup::of(&left, &settings);
+        let said = session.ask(cleaning.text().unwrap());
+        assert_eq!(error(&said), failed, "{said:?}");
+        if failed.is_none() {
+            assert_eq!(session.rows("select name from pg_prepared_statements"), ["ours"]);
+        }
+    }
 }
