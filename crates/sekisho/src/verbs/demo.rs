@@ -37,7 +37,8 @@ use super::{ask, fit, loop_report, tpcc};
     subcommand_value_name = "SERVICE",
     after_help = "\
 Example:
-  sekisho demo"
+  sekisho demo
+      ends with 0 or 4: the predictions are right, or the runs cannot tell"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -30,7 +30,7 @@ enum What {
     #[command(after_help = "\
 Examples:
   sekisho measure http http://127.0.0.1:8080/ --clients 1,8,32 --duration 5s
-  sekisho measure http http://127.0.0.1:8080/ --rate 200/s --expect 'p99<50ms'
+  sekisho measure http http://127.0.0.1:8080/ --rate 1000/s --expect 'p99<50ms'
   sekisho measure http http://127.0.0.1:8080/ --knee 'p99<50ms'")]
     Http(Box<HttpArgs>),
 }

@@ -72,10 +72,16 @@ pub(crate) fn start(folder: &Path, words: &[&str]) -> Running {
 
 /// Starts a line as somebody types it, `sekisho` being the program under test.
 pub(crate) fn shell(folder: &Path, line: &str) -> Running {
+    shell_on(folder, None, line)
+}
+
+/// The same where `DATABASE_URL` is set.
+pub(crate) fn shell_on(folder: &Path, database: Option<&str>, line: &str) -> Running {
     let rest = line.strip_prefix("sekisho ").expect("it is a call of the program");
     let mut command = Command::new("sh");
     // In place of the shell, so that a signal reaches the program.
     command.args(["-c", &format!("exec \"$0\" {rest}"), PROGRAM]);
+    command.envs(database.map(|url| ("DATABASE_URL", url)));
     run(folder, command, !line.contains(" --json"))
 }
 

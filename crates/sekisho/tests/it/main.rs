@@ -10,6 +10,7 @@ mod browser;
 mod approximate;
 mod arguments;
 mod beyond;
+mod clockwork;
 mod command;
 mod crashing;
 mod demo;

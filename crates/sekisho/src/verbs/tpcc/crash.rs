@@ -46,7 +46,8 @@ it, so that losses are to be expected.
 
 Examples:
   sekisho tpcc crash
-  sekisho tpcc crash --rounds 1 --synchronous-commit off")]
+  sekisho tpcc crash --rounds 1 --synchronous-commit off
+      ends with 3: what was not written is lost")]
 pub(super) struct Args {
     #[command(flatten)]
     database: DatabaseArgs,

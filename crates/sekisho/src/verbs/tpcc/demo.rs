@@ -48,7 +48,8 @@ const DRIFT_MOST: f64 = 0.10;
 #[derive(ClapArgs)]
 #[command(after_help = "\
 Example:
-  sekisho demo postgres")]
+  sekisho demo postgres
+      ends with 0 or 4: the predictions are right, or the runs cannot tell")]
 pub(crate) struct Args {
     /// Warehouses; with fewer than connections, terminals wait for each other's rows [default: as many
     /// as connections at most, up to 32]

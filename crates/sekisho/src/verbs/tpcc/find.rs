@@ -43,6 +43,7 @@ few to tell, and never qualifies.
 
 Examples:
   sekisho tpcc find --max-warehouses 60
+      ends with 0 or 4: so many hold, or too few were seen to tell
   sekisho tpcc find --max-warehouses 200 --confirm 2h --db \"$DATABASE_URL\"")]
 pub(super) struct Args {
     #[command(flatten)]

@@ -30,7 +30,8 @@ const TIE: f64 = 0.03;
 #[derive(ClapArgs)]
 #[command(after_help = "\
 Example:
-  sekisho demo monitor")]
+  sekisho demo monitor
+      ends with 0 or 4: the monitor serves as many, or chance hides it")]
 pub(crate) struct Args {
     /// Numbers of clients that are tried
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "4,16,64,256")]

@@ -40,9 +40,12 @@ the database.
 
 Examples:
   sekisho tpcc run
+      ends with 4: two minutes are too short to tell
   sekisho tpcc run --warehouses 8 --hasten 100 --measure 30s
   sekisho tpcc run --part 1/2 --warehouses 900 --db \"$DATABASE_URL\"
-  sekisho tpcc run --warehouses 10 --measure 10min --db \"$DATABASE_URL\"")]
+      ends with 4: one part is no verdict
+  sekisho tpcc run --warehouses 10 --measure 10min --db \"$DATABASE_URL\"
+      ends with 0 or 4: the rules are met, or too few were seen to tell")]
 pub(super) struct Args {
     #[command(flatten)]
     terminals: TerminalArgs,

@@ -42,8 +42,10 @@ goes to .sekisho/runs/.
 
 Examples:
   sekisho tpcc tune --warehouses 4 --only shared_buffers,wal_compression
+      ends with 0 or 4: what helps is told, or chance hides it
   sekisho tpcc tune --warehouses 10 --db \"$DATABASE_URL\"
-  sekisho tpcc tune --warehouses 10 --db \"$DATABASE_URL\" --apply")]
+  sekisho tpcc tune --warehouses 10 --db \"$DATABASE_URL\" --apply
+      ends with 0 or 4: the same")]
 pub(super) struct Args {
     #[command(flatten)]
     terminals: TerminalArgs,
