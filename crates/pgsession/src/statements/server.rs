@@ -80,8 +80,8 @@ enum Step {
     /// A Describe of ours, of a statement that was parsed just before.
     PutDescribe,
     /// Replies of ours.
-    OwnParse,
-    OwnClose,
+    InternalParse,
+    InternalClose,
     Sync,
     Query,
     Call,

@@ -205,9 +205,9 @@ impl Turn<'_> {
             Step::Sync => (Frontend::Sync, Whose::Client),
             Step::Query | Step::RefusedQuery => (Frontend::Query, Whose::Client),
             Step::Call => (Frontend::FunctionCall, Whose::Client),
-            Step::OwnParse | Step::OwnClose => {
+            Step::InternalParse | Step::InternalClose => {
                 let reply = match step {
-                    Step::OwnParse => Local::ParseComplete,
+                    Step::InternalParse => Local::ParseComplete,
                     _ => Local::CloseComplete,
                 };
                 let sent = self.pipeline.answer_behind_others(reply);
@@ -617,7 +617,7 @@ impl Turn<'_> {
             self.describe_parsed(id, altered, Whose::Client);
         } else if sound {
             self.server.prepared.touch(self.cache.entry(id).number);
-            self.push(Step::OwnParse, renamed, Altered::Nothing);
+            self.push(Step::InternalParse, renamed, Altered::Nothing);
         } else {
             // PostgreSQL refuses a Parse in a failed transaction. This one may have failed by then,
             // so the server is asked, without a name.
@@ -895,7 +895,7 @@ impl Turn<'_> {
         };
         // The statement stays at the server for others. Close succeeds for any name, in a failed
         // transaction too, so the gate may answer it.
-        self.push(Step::OwnClose, renamed, Altered::Nothing);
+        self.push(Step::InternalClose, renamed, Altered::Nothing);
         Forward::Nothing
     }
 
