@@ -14,6 +14,7 @@ mod names;
 mod openings;
 pub(crate) mod policies;
 mod size;
+mod sources;
 mod words;
 
 use std::fmt;
@@ -88,6 +89,7 @@ fn check(tree: &Tree, packages: &[manifest::Package]) -> Vec<Finding> {
     findings.extend(links::check(tree));
     findings.extend(policies::check(tree));
     findings.extend(size::check(tree, packages));
+    findings.extend(sources::check(tree));
     let sources = scanned(tree);
     findings.extend(functions::check(&sources, tree.text(functions::LIST).unwrap_or_default()));
     findings.extend(circles::check(&sources, packages));
@@ -134,7 +136,7 @@ mod tests {
             ("crates/gate/src/lib.rs", &*source),
             ("crates/gate/src/many.rs", &many),
             ("crates/gate/Cargo.toml", "[package]\nname = \"gate\"\n"),
-            ("README.md", "[gone](gone.md)\n"),
+            ("README.md", "[gone](gone.md) `gone.rs`\n"),
         ];
         files.extend(circle.iter().map(|(path, text)| (path.as_str(), text.as_str())));
         let tree = Tree::of(&files);
@@ -153,6 +155,7 @@ mod tests {
             "`//!`",             // heads
             "UserInfo",          // names
             "20000 are allowed", // size
+            "`gone.rs`",         // sources
             "9 files import",    // circles
             "begin with What",   // openings
             "dbg!",              // words

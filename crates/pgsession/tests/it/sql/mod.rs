@@ -1,6 +1,6 @@
 //! SQL texts: by tables, by a real PostgreSQL where it can judge, and with damaged texts.
 
-mod cleaning;
+mod cleanup;
 mod damage;
 mod judged;
 mod settings;
