@@ -211,7 +211,7 @@ impl Loop {
     /// Begins a connection on the way whose turn it is.
     fn dial(&mut self, key: Key) -> io::Result<()> {
         let server = self.servers.get_mut(key).expect("its caller has it");
-        assert!(server.connection.is_none(), "a connection is dialled once");
+        assert!(server.connection.is_none(), "the connection before is closed first");
         let database = &self.config.databases[self.pools[server.pool].database];
         let greeting = server.greeting.as_mut().expect("the gate is not in");
         let way = database.server_tls.way(&server.address, greeting.tries);
@@ -258,7 +258,8 @@ impl Loop {
         }
         server.greeting = Some(Box::new(Greeting::new(0)));
         server.state = State::Connecting;
-        // Its deadline stays: that bounds all tries together.
+        // Its deadline stays and bounds all tries together, but where nobody gets in: there each try that
+        // is accepted has its own (`hurries_no_more`).
         self.await_room(key);
         self.connect_next();
     }

@@ -136,7 +136,10 @@ impl Loop {
         let asks =
             pool.welcome_connection.is_some() || pool.waiting_for_welcome.iter().any(has_job);
         let waits = pool.parameters.is_none() && asks;
-        assert!(waits || pool.waiting_for_welcome.is_empty(), "one of those who wait asks for all");
+        assert!(
+            waits || pool.waiting_for_welcome.is_empty(),
+            "one who waits asks for all, and nobody waits for what is known"
+        );
     }
 }
 

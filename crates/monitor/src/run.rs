@@ -271,7 +271,7 @@ impl Monitor {
         self.takeover.predecessor.as_ref().map(Predecessor::process)
     }
 
-    /// A admin server for whoever operates it, if there is anybody.
+    /// An admin server for whoever operates it, if there is anybody.
     fn admin_server(
         config: &Config,
         given: Option<OwnedFd>,

@@ -545,7 +545,7 @@ impl Loop {
         let mut out = Vec::new();
         let abandoned = server.relay.leave(statements, cache, &mut out);
         server.state = State::Leaving;
-        // Nobody hears what of it is done yet.
+        // Nobody follows any more whether what is under way commits: its settings count as unknown.
         if abandoned != Abandoned::Free
             && (server.session.is_moving() || server.relay.left().is_moving())
         {

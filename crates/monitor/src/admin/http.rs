@@ -223,7 +223,7 @@ impl Rooms {
         }
     }
 
-    /// A admin connection has taken too long.
+    /// An admin connection has taken too long.
     pub(super) fn late(&mut self, key: Key) {
         if let Some(State::Waits(_, body)) = self.reader(key).map(|reader| reader.state) {
             let text = "the gate does not answer\n";

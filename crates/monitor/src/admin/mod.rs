@@ -124,7 +124,7 @@ pub(super) struct Line {
 
 impl Line {
     fn send(&self, admin_message: AdminMessage) {
-        // A admin server that has gone has nobody left to tell.
+        // An admin server that has gone has nobody left to tell.
         if self.admin_messages.send(admin_message).is_ok() {
             let _ = self.waker.wake();
         }
@@ -201,7 +201,7 @@ impl Operating {
         self.all == AllPools::Paused || self.paused.contains(database)
     }
 
-    /// True if there is a admin server to speak with.
+    /// True if there is an admin server to speak with.
     pub(super) fn is_open(&self) -> bool {
         self.line.is_some()
     }
@@ -213,7 +213,7 @@ impl Operating {
         }
     }
 
-    /// Begins to speak with a admin server.
+    /// Begins to speak with an admin server.
     pub(super) fn open(&mut self, line: Line) {
         self.line = Some(line);
     }

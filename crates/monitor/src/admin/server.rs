@@ -24,7 +24,7 @@ use pgwire::SqlState;
 use pgwire::message::{Report, Severity, write};
 
 const LISTENER: Socket = Socket::Own(0);
-const LETTERS: Socket = Socket::Own(1);
+const MESSAGES: Socket = Socket::Own(1);
 
 /// Administrators at once, and readers over HTTP, at most.
 const ADMINISTRATORS_MAX: usize = 64;
@@ -37,7 +37,7 @@ const READER_PATIENCE: Duration = Duration::from_secs(5);
 /// the loop's time at most.
 const REST: u32 = 19;
 
-/// A admin server that is ready to open: the address of the metrics is taken.
+/// An admin server that is ready to open: the address of the metrics is taken.
 #[derive(Debug)]
 pub(crate) struct AdminServer {
     poll: Poll,
@@ -48,7 +48,7 @@ pub(crate) struct AdminServer {
     to_admin_server: mpsc::Sender<AdminMessage>,
 }
 
-/// By what a admin server asks its loop.
+/// By what an admin server asks its loop.
 pub(crate) struct Opened<F> {
     /// Hands on what is asked; false if the loop has ended.
     pub(crate) ask: F,
@@ -72,7 +72,7 @@ impl AdminServer {
             poll.registry().register(listener, LISTENER.token(), Interest::READABLE)?;
         }
         let address = listener.as_ref().map(TcpListener::local_addr).transpose()?;
-        let waker = Waker::new(poll.registry(), LETTERS.token())?;
+        let waker = Waker::new(poll.registry(), MESSAGES.token())?;
         let (to_admin_server, admin_messages) = mpsc::channel();
         Ok(AdminServer { poll, listener, address, waker, admin_messages, to_admin_server })
     }
@@ -201,7 +201,7 @@ impl Rooms {
                 _ => {}
             }
         }
-        // Letters are read in every turn: a wake-up may have come before the last one was.
+        // In every turn, whatever has woken it: a message is sent before its wake-up, so none is left.
         while let Ok(admin_message) = self.admin_messages.try_recv() {
             self.read(admin_message);
         }
@@ -218,7 +218,7 @@ impl Rooms {
         }
     }
 
-    /// Something happened to a admin connection.
+    /// Something happened to an admin connection.
     fn visit(&mut self, key: Key) {
         match self.admin_connections.get(key) {
             Some(AdminConnection::Administrator(_)) => self.hear_administrator(key),
@@ -233,7 +233,7 @@ impl Rooms {
         }
     }
 
-    /// Sees to it that a admin connection is shown the gate as it is from now on.
+    /// Sees to it that an admin connection is shown the gate as it is from now on.
     pub(super) fn look(&mut self, admin_connection: Key) {
         self.looks.next.push(admin_connection);
     }
@@ -349,7 +349,7 @@ impl Rooms {
         }
     }
 
-    /// Writes to a admin connection, or keeps what cannot be written yet.
+    /// Writes to an admin connection, or keeps what cannot be written yet.
     pub(super) fn say(&mut self, key: Key, bytes: &[u8]) {
         let Some(admin_connection) = self.admin_connections.get_mut(key) else { return };
         if admin_connection.connection_mut().send(bytes, &mut self.buffers).is_err() {
@@ -357,7 +357,7 @@ impl Rooms {
         }
     }
 
-    /// Closes a admin connection's connection, and forgets it.
+    /// Closes an admin connection's connection, and forgets it.
     pub(super) fn part(&mut self, key: Key) {
         let Some(mut admin_connection) = self.admin_connections.remove(key) else { return };
         self.deadlines.clear(Socket::Client(key), admin_connection.deadline_mut());

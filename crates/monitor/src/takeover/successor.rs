@@ -558,7 +558,8 @@ fn stream_of(socket: OwnedFd) -> Result<Stream, String> {
         return Err("its socket is no connection".into());
     }
     let domain = found.domain().map_err(broken)?;
-    // It is that of the gate before, too, but nothing may depend on it.
+    // Both processes share this flag, and the gate before has set it. If it had not, a read would stop
+    // the loop.
     found.set_nonblocking(true).map_err(broken)?;
     if domain == Domain::UNIX {
         return Ok(Stream::Unix(MioUnixStream::from_std(UnixStream::from(socket))));

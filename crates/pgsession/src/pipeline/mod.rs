@@ -603,8 +603,8 @@ impl Pipeline {
     /// would bring the reply is asked for.
     pub(super) fn must_wait(&mut self, tag: Frontend, out: &mut Vec<u8>) -> bool {
         use Frontend as F;
-        // A Sync of the question ends the skipping at the server, while the client's messages are still
-        // dropped up to its own Sync. Whether they are, only the answer tells, so all of them wait.
+        // The question's Sync ends the skipping at the server. If the server did skip, the gate must drop
+        // what the client sends up to its own Sync. Only the answer tells, so all messages wait for it.
         let asks = self.question.as_ref().is_some_and(|one| one.answer != Answer::Given);
         if asks && self.end.is_none() {
             return true;

@@ -53,7 +53,7 @@ impl Relay {
     ) -> Result<Taken, ServerFault> {
         let mut at = 0;
         // The treatment of the row before, where there is one. Rows change no state, so the next has the
-        // same. A result of a million rows asks the pipeline once.
+        // same: the pipeline is asked once for the rows of one read.
         let mut row: Option<(Backend, Rest)> = None;
         loop {
             let rest = &readable[at..];

@@ -107,7 +107,8 @@ impl Left {
 
     /// An error has come: what was on its way out may have stayed.
     pub fn failed(&mut self) {
-        // What a command of this text was to take away may be back, so nothing counts as going.
+        // Locks and prepared statements that were taken away are gone though the transaction fails: to
+        // take them for there is the safe side.
         self.going = 0;
         self.failed = true;
         self.kinds |= self.asked & SLIPS;

@@ -27,7 +27,7 @@ pub enum Access {
 pub fn access(text: &[u8], lexer_mode: LexerMode) -> Result<Access, Unclear> {
     let mut reader = Reader::new(text, lexer_mode)?;
     let (mut access, mut commands) = (Access::Unsaid, 0_usize);
-    let mut ended = false;
+    let (mut ended, mut runs) = (false, false);
     while reader.next_command()? {
         // Behind the end of a transaction there is another.
         if ended {
@@ -47,9 +47,12 @@ pub fn access(text: &[u8], lexer_mode: LexerMode) -> Result<Access, Unclear> {
                 .iter()
                 .any(|word| reader.is(word))
                 && !savepoint(&reader)?;
+            runs = true;
             Access::Unsaid
         };
-        if said != Access::Unsaid {
+        // Behind a command that may have written, in the same transaction even before BEGIN, the claim
+        // to read is of what follows alone.
+        if said != Access::Unsaid && !(runs && said == Access::ReadOnly) {
             access = said;
         }
         while !reader.ends() {

@@ -445,8 +445,8 @@ impl<'a> Tokens<'a> {
 
     /// Goes behind UESCAPE, where a name has it: the server takes it for a part of the name too.
     fn uescape(&mut self) -> Result<(), Unclear> {
-        // White space and comments may stand before UESCAPE. Where it is not there they are still to be
-        // read.
+        // PostgreSQL skips white space and comments before UESCAPE. Where no UESCAPE follows, they are
+        // read again before the next token.
         let (end, comment) = (self.at, self.comment.clone());
         self.blank()?;
         let start = self.at;

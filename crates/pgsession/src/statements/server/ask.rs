@@ -413,8 +413,9 @@ impl Turn<'_> {
             let differs = prepared.shape.zip(known.shape).filter(|(has, knows)| has != knows);
             match differs {
                 None => {
-                    // What the server has just told is what the client has; what it has told others
-                    // before may be another one by now, and nobody has told this client.
+                    // A shape that was asked for this message is the client's from here on. One that
+                    // the server told others before may be out of date: its first use proves it
+                    // (`unproven`).
                     if let Some(known) = self.client.known_mut(name).filter(|_| was_asked) {
                         known.shape = known.shape.or(prepared.shape);
                     }
@@ -709,9 +710,9 @@ impl Turn<'_> {
         let body = &message.here[HEAD..];
         let names = text(body).and_then(|(portal, rest)| Some((portal, text(rest)?.0)));
         let Some((portal, name)) = names else {
-            // Names that do not end within what is waited for.
+            // Only the front of a long Bind is waited for (`whole_max`): both names must end in it.
             if message.here.len() < message.len {
-                return self.refuse(message, Refusal::Long { most: message.here.len() });
+                return self.refuse(message, Refusal::LongNames);
             }
             return self.malformed(Step::Bind);
         };

@@ -545,6 +545,8 @@ fn only_what_says_so_reads_only() {
         ("begin read only; commit; insert into t values (1)", Unsaid),
         ("begin read only; rollback to a; select 1", ReadOnly),
         ("begin read only; prepare a as select 1", ReadOnly),
+        ("insert into t values (1); begin read only; select 1", Unsaid),
+        ("begin; select f(); set transaction read only", Unsaid),
         ("begin read only; prepare transaction 'a'; select 1", Unsaid),
         ("begin", Unsaid),
         ("select 1", Unsaid),
