@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use gate::{JobId, Slot, Time};
 
 /// A slot that is held, by the one job that it was given to. It goes back to its [`Driver`] by
-/// [`depart`](Driver::depart) or [`denied`](Driver::denied). Dropped anywhere else it goes back too, as
-/// of a job that has failed, when its driver hears of something next; that asks to be
-/// [woken](Driver::next_wakeup) at once.
+/// [`depart`](crate::Driver::depart) or [`denied`](crate::Driver::denied). Dropped anywhere else it
+/// goes back too, as of a job that has failed, when its driver hears of something next; that asks to
+/// be [woken](crate::Driver::next_wakeup) at once.
 ///
-/// Which slot it is says its [driver](Driver::slot_of), as servers may be numbered anew meanwhile.
+/// The number of the slot is its [driver's](crate::Driver::slot_of) to tell, as servers may be numbered
+/// anew meanwhile.
 ///
 /// ```compile_fail,E0382
 /// # fn give_back_twice(driver: &mut live::Driver<()>, guard: live::SlotGuard, now: gate::Time) {
@@ -21,7 +22,6 @@ use gate::{JobId, Slot, Time};
 /// ```
 ///
 /// [`Driver`]: crate::Driver
-/// [`Driver::slot_of`]: crate::Driver::slot_of
 #[derive(Debug)]
 #[must_use = "a guard that is dropped gives its slot back as of a job that has failed"]
 pub struct SlotGuard {

@@ -31,7 +31,7 @@ impl Settings {
             && self.side == Side::Client
     }
 
-    /// All that is to be known of a client's, if that [rests](Settings::is_resting).
+    /// All that is to be known of a client's, if that [can go](Settings::can_export).
     pub fn export(&self) -> Option<ExportedSettings> {
         self.can_export().then(|| ExportedSettings {
             begun: listed(&self.base),
