@@ -229,8 +229,6 @@ enum Refusal {
     Long {
         most: usize,
     },
-    /// A Bind whose names of portal and statement do not end within what the gate reads of it.
-    LongNames,
     Portals {
         most: usize,
     },

@@ -712,7 +712,7 @@ impl Turn<'_> {
         let Some((portal, name)) = names else {
             // Only the front of a long Bind is waited for (`whole_max`): both names must end in it.
             if message.here.len() < message.len {
-                return self.refuse(message, Refusal::LongNames);
+                return self.refuse(message, Refusal::Long { most: message.here.len() });
             }
             return self.malformed(Step::Bind);
         };

@@ -196,11 +196,6 @@ pub(super) fn refused_text(refusal: &Refusal) -> Told {
             SqlState::PROGRAM_LIMIT_EXCEEDED,
             format!("the statement is too long to be prepared here: at most {most} bytes"),
         ),
-        Refusal::LongNames => (
-            SqlState::PROGRAM_LIMIT_EXCEEDED,
-            "the names of portal and statement are too long: a Bind must have both at its beginning"
-                .to_owned(),
-        ),
         Refusal::Portals { most } => (
             SqlState::CONFIGURATION_LIMIT_EXCEEDED,
             format!(
