@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn files_that_are_there_pass_by_any_end_of_their_path() {
         let document = "`crates/gate/src/router/least.rs`, `router/least.rs` and `least.rs`, x.rs";
-        assert_eq!(found("docs/gate.md", document), []);
+        assert!(found("docs/gate.md", document).is_empty());
     }
 
     #[test]
@@ -64,6 +64,6 @@ mod tests {
             assert_eq!(found("docs/gate.md", &format!("\n`{name}`")), [2], "{name}");
             assert_eq!(found("ARCHITECTURE.md", &format!("\n`{name}`")), [2], "{name}");
         }
-        assert_eq!(found("CHANGELOG.md", "`most.rs`"), [], "it tells of what was");
+        assert!(found("CHANGELOG.md", "`most.rs`").is_empty(), "it tells of what was");
     }
 }
