@@ -79,8 +79,7 @@ impl Environment<'_> {
         let mut maturin = self.command("maturin")?;
         // Not --locked: a crate of ours that uses another library may add to the lock file.
         // Not --quiet: what it says tells that it goes on.
-        // Not --release: the tests take seconds either way, and optimising for them took a minute.
-        maturin.arg("develop");
+        maturin.args(["develop", "--release"]);
         maturin.args(["--manifest-path", "python/Cargo.toml"]);
         maturin.env("CARGO_TARGET_DIR", self.folder.join("build"));
         listen(&mut maturin)
