@@ -1,4 +1,4 @@
-//! Secrets of users that no list has: they are looked up in a database while the login waits, and
+//! auth_query: secrets of users that no list has are looked up in a database while the login waits, and
 //! kept for a few seconds, also that there is none.
 
 use std::collections::HashMap;

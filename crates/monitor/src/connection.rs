@@ -1,5 +1,5 @@
-//! One socket and the bytes that lie between it and the loop: read or not yet taken, said or not yet
-//! written. Buffers are borrowed only while there are such bytes.
+//! Connection: one socket and the bytes that lie between it and the loop: read or not yet taken, said
+//! or not yet written. Buffers are borrowed only while there are such bytes.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};

@@ -1,4 +1,4 @@
-//! The way to a server before the first message that counts: whether it speaks TLS, and the
+//! Negotiation with a server before the first message that counts: whether it speaks TLS, and the
 //! handshake. Sessions and cancel requests come the same way.
 
 use std::io;

@@ -1,4 +1,4 @@
-//! The way out of a connection, which several workers may use: its socket, its encryption, and what
+//! Write half of a connection, which several workers may use: its socket, its encryption, and what
 //! waits to be written. Who holds the loop says what is to be written; where there are several
 //! workers, it is written when the loop is let go, so that nobody waits at the loop for the system.
 
