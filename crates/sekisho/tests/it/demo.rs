@@ -13,7 +13,7 @@ const PHONE_WIDTH: u32 = 390;
 fn demo(scratch: &Scratch) -> Ended {
     let _live = alone();
     let mut without = Vec::new();
-    for length in ["1s", "2s", "4s"] {
+    for length in ["1s", "2s", "4s", "4s", "8s", "8s"] {
         let words = ["demo", "--run", length, "--report", "demo.html"];
         let ended = sekisho(&scratch.join(""), &words);
         if scratch.join("demo.html").exists() {

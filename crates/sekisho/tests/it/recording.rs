@@ -13,12 +13,13 @@ use measure::{Recording, Until};
 use workload::{Arrivals, Dist, Document, DocumentSet};
 
 use crate::records::DOCUMENTS;
-use crate::site::{Site, alone};
+use crate::site::{Recorded, alone, server};
 
 /// Presses a gate with 1000 requests, and changes its slots in the middle.
 fn pressed(load: Load) -> Finished {
     let _live = alone();
-    let site = Site::start(2);
+    let origin = server();
+    let site = Recorded::before(origin.address(), 2);
     let target = Target::parse(&site.url(), Reach::Private).expect("it is a URL");
     let mut spec = PlanSpec::new(target, load, Until::Requests(1000));
     let documents =
@@ -46,7 +47,9 @@ fn pressed(load: Load) -> Finished {
     let completed: u64 =
         record.intervals.iter().flat_map(|i| &i.classes).map(|class| class.completed).sum();
     assert!(completed > 500, "hardly any load: {completed}");
-    site.stop()
+    let finished = site.stop();
+    origin.stop();
+    finished
 }
 
 fn agrees(finished: &Finished) {

@@ -45,23 +45,22 @@ pub(crate) fn write_documents(path: &Path) {
     std::fs::write(path, text).expect("the folder is there");
 }
 
-/// A server and a gate in front of it, recorded.
+/// A gate that is recorded.
 #[derive(Debug)]
-pub(crate) struct Site {
-    pub(crate) origin: Origin,
+pub(crate) struct Recorded {
     pub(crate) gate: Handle,
     running: JoinHandle<Result<Finished, StartError>>,
 }
 
-impl Site {
-    pub(crate) fn start(slots: u32) -> Site {
-        let origin = server();
+impl Recorded {
+    /// A gate of so many slots in front of the server at this address.
+    pub(crate) fn before(address: SocketAddr, slots: u32) -> Recorded {
         let anywhere: SocketAddr = "127.0.0.1:0".parse().expect("it is an address");
-        let mut config = Config::new(anywhere, vec![origin.address()], slots);
+        let mut config = Config::new(anywhere, vec![address], slots);
         config.record_max = 200_000;
         let server = Server::bind(config).expect("a gate on loopback");
         let gate = server.handle();
-        Site { origin, gate, running: thread::spawn(move || server.run()) }
+        Recorded { gate, running: thread::spawn(move || server.run()) }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -72,7 +71,6 @@ impl Site {
     pub(crate) fn stop(self) -> Finished {
         self.gate.drain().expect("the gate runs");
         let finished = self.running.join().expect("the gate does not panic");
-        self.origin.stop();
         finished.expect("the gate ends well")
     }
 }
