@@ -7,15 +7,16 @@
 //! ```
 //!
 //! A [`Verdict`] is the result of a command that did its work, a [`Failure`] the reason why it could
-//! not; each has its exit code. Lines, tables and numbers fit 80 columns ([`text`]). Progress shows on
-//! a terminal only. Records and predictions that a command keeps lie in the [`store`]. Arguments are
-//! parsed elsewhere.
+//! not; each has its exit code. Lines and tables are as wide as the terminal, and are not wrapped where
+//! there is none ([`text`]). Progress is a bar on a terminal, and elsewhere a line every ten seconds.
+//! Records and predictions that a command keeps lie in the [`store`]. Arguments are parsed elsewhere.
 
 pub mod store;
 pub mod text;
 
+mod layout;
 mod session;
 mod verdict;
 
-pub use session::{Session, progress, say, tool, turning, waiting, without_secret};
+pub use session::{Session, complain, progress, say, tool, turning, waiting, without_secret};
 pub use verdict::{Failure, Verdict};

@@ -1,15 +1,16 @@
 //! Session of one call, common to every command: where it writes, how it was called, and whether
 //! the user has interrupted it.
 
+use std::borrow::Cow;
+use std::fmt::Debug;
 use std::io::{self, IsTerminal, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
-use crate::Failure;
+use crate::{Failure, layout};
 
 /// One call of the program.
 #[derive(Debug)]
@@ -59,15 +60,16 @@ pub fn tool() -> String {
     format!("sekisho {}", env!("CARGO_PKG_VERSION"))
 }
 
-/// A bar for long work, on the terminal only: a pipe or `--json` sees nothing of it. Of 0 steps, their
-/// number is not known yet.
+/// A bar for long work. Where standard error is no terminal, a line there says every ten seconds how far it
+/// is. Of 0 steps, their number is not known yet.
 pub fn progress(steps: u64, what: &str) -> ProgressBar {
-    let target = if io::stderr().is_terminal() {
-        ProgressDrawTarget::stderr_with_hz(5)
-    } else {
-        ProgressDrawTarget::hidden()
-    };
-    bar_on(target, steps, what)
+    if io::stderr().is_terminal() {
+        return bar_on(ProgressDrawTarget::stderr_with_hz(5), steps, what);
+    }
+    let lines = Lines::new(TOLD_EVERY, io::stderr());
+    let bar = lines_on(ProgressDrawTarget::term_like(Box::new(lines)), steps, what);
+    bar.enable_steady_tick(TICK);
+    bar
 }
 
 /// The bar takes what the words leave of a line, and nothing is drawn before all of them are known.
@@ -81,9 +83,22 @@ fn bar_on(target: ProgressDrawTarget, steps: u64, what: &str) -> ProgressBar {
         .with_message(what.to_owned())
 }
 
-/// Something of unknown length that turns while it lasts, on the terminal only.
+/// The same in words, for lines that stay.
+fn lines_on(target: ProgressDrawTarget, steps: u64, what: &str) -> ProgressBar {
+    let template = match steps {
+        0 => "{msg}: {elapsed} so far",
+        _ => "{msg}: {elapsed} so far, {percent} %, {eta} left {prefix}",
+    };
+    let style = ProgressStyle::with_template(template).expect("the template is a constant");
+    ProgressBar::with_draw_target((steps > 0).then_some(steps), target)
+        .with_style(style)
+        .with_message(what.to_owned())
+}
+
+/// Something of unknown length that turns while it lasts; where there is no terminal, as [`progress`].
 pub fn waiting(what: &str) -> ProgressBar {
-    turn(progress(0, what))
+    let bar = progress(0, what);
+    if io::stderr().is_terminal() { turn(bar) } else { bar }
 }
 
 /// Draws at once, and turns from then on. A bar that has a thread to turn it takes no tick but from that
@@ -101,39 +116,109 @@ fn turn(bar: ProgressBar) -> ProgressBar {
 /// work goes on.
 pub fn turning<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let bar = waiting(what);
-    let result = std::thread::scope(|scope| {
-        // It is dropped when the work ends, in whichever way.
-        let (_working, over) = mpsc::channel();
-        if !io::stderr().is_terminal() {
-            scope.spawn(move || tell(what, TOLD_EVERY, &over, &mut io::stderr()));
-        }
-        work()
-    });
+    let result = work();
     bar.finish_and_clear();
     result
 }
 
 /// How often work that takes long says so where there is no terminal.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
+/// How often it is looked at for that.
+const TICK: Duration = Duration::from_secs(1);
 
-/// Says that work goes on, until it is over.
-fn tell(what: &str, every: Duration, over: &Receiver<()>, to: &mut impl Write) {
-    let since = Instant::now();
-    while over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-        // Nobody may listen, and the work goes on.
-        writeln!(to, "{what}, for {} s so far", since.elapsed().as_secs()).ok();
+/// A file or a pipe in place of a terminal: of all that would be drawn it gets a line now and then.
+#[derive(Debug)]
+struct Lines<W> {
+    every: Duration,
+    inner: Mutex<Drawn<W>>,
+}
+
+#[derive(Debug)]
+struct Drawn<W> {
+    /// When a line was written, or else the beginning.
+    told: Instant,
+    latest: String,
+    to: W,
+}
+
+impl<W> Lines<W> {
+    fn new(every: Duration, to: W) -> Lines<W> {
+        let drawn = Drawn { told: Instant::now(), latest: String::new(), to };
+        Lines { every, inner: Mutex::new(drawn) }
+    }
+
+    fn drawn(&self) -> MutexGuard<'_, Drawn<W>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Writes what a person asked for; a closed pipe (`| head`) is no failure.
+impl<W: Write + Debug + Send> TermLike for Lines<W> {
+    fn width(&self) -> u16 {
+        // Nothing is cut off.
+        1000
+    }
+    fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+    fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+    fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+    fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+        Ok(())
+    }
+    fn write_line(&self, line: &str) -> io::Result<()> {
+        self.write_str(line)
+    }
+    fn write_str(&self, text: &str) -> io::Result<()> {
+        if !text.trim().is_empty() {
+            text.trim().clone_into(&mut self.drawn().latest);
+        }
+        Ok(())
+    }
+    fn clear_line(&self) -> io::Result<()> {
+        // A bar that is cleared has nothing more to say.
+        self.drawn().latest.clear();
+        Ok(())
+    }
+    fn flush(&self) -> io::Result<()> {
+        let mut drawn = self.drawn();
+        if drawn.told.elapsed() >= self.every && !drawn.latest.is_empty() {
+            drawn.told = Instant::now();
+            let line = std::mem::take(&mut drawn.latest);
+            // Nobody may listen, and the work goes on.
+            writeln!(drawn.to, "{line}").ok();
+        }
+        Ok(())
+    }
+}
+
+/// Writes what a person asked for, verdicts in colours on a terminal; a closed pipe (`| head`) is no
+/// failure.
 ///
 /// # Errors
 /// If `out` cannot be written for another reason.
 pub fn say(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
+    let text = match layout::are_colours_wanted_on_output() {
+        true => Cow::Owned(layout::coloured(text)),
+        false => Cow::Borrowed(text),
+    };
     match out.write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
+}
+
+/// Writes why a command ends without its work; nobody may listen.
+pub fn complain(text: &str) {
+    let text = crate::text::message(text);
+    let text = match layout::are_colours_wanted_on_errors() {
+        true => layout::coloured(&text),
+        false => text,
+    };
+    io::stderr().write_all(text.as_bytes()).ok();
 }
 
 /// A word of the command line without user and password of a URL, wherever they stand in it.
@@ -158,33 +243,37 @@ pub fn without_secret(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
-    use indicatif::TermLike;
-
     use super::*;
 
-    /// The story: a simulation of 110 s said nothing at all to a file or a pipe.
+    /// The story: a simulation of 110 s, and a search for a knee, said nothing at all to a file or a pipe.
     #[test]
-    fn work_that_takes_long_says_so_until_it_is_over() {
-        /// Ends the work when it has been told of it twice.
-        struct Twice(Option<mpsc::Sender<()>>, String);
-        impl Write for Twice {
+    fn work_that_takes_long_says_so_where_there_is_no_terminal() {
+        #[derive(Debug, Default, Clone)]
+        struct Kept(Arc<Mutex<Vec<u8>>>);
+        impl Write for Kept {
             fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-                self.1 += &String::from_utf8_lossy(bytes);
-                if self.1.lines().count() > 1 && self.1.ends_with('\n') {
-                    self.0 = None;
-                }
-                Ok(bytes.len())
+                self.0.lock().unwrap().write(bytes)
             }
             fn flush(&mut self) -> io::Result<()> {
                 Ok(())
             }
         }
-        let (working, over) = mpsc::channel();
-        let mut told = Twice(Some(working), String::new());
-        tell("simulating", Duration::ZERO, &over, &mut told);
-        assert_eq!(told.1, "simulating, for 0 s so far\n".repeat(2));
+        let draw = |every, steps| {
+            let kept = Kept::default();
+            let lines = Lines::new(every, kept.clone());
+            let bar = lines_on(ProgressDrawTarget::term_like(Box::new(lines)), steps, "searching");
+            bar.tick();
+            bar.set_position(steps / 4);
+            bar.set_prefix("512 /s");
+            bar.force_draw();
+            bar.finish_and_clear();
+            String::from_utf8(kept.0.lock().unwrap().clone()).unwrap()
+        };
+        let told = draw(Duration::ZERO, 100);
+        assert!(told.lines().all(|line| line.starts_with("searching: 0s so far, ")), "{told}");
+        assert!(told.contains("25 %,") && told.contains(" left 512 /s\n"), "{told}");
+        assert!(draw(Duration::ZERO, 0).starts_with("searching: 0s so far\n"));
+        assert_eq!(draw(Duration::from_secs(3600), 100), "");
         assert_eq!(turning("simulating", || 7), 7);
     }
 

@@ -1,14 +1,12 @@
-//! Numbers and tables as a person reads them in a terminal of 80 columns.
+//! Numbers, tables and paragraphs as a person reads them, as wide as the terminal is.
 
-use std::fmt::Write;
 use std::ops::Range;
 
 use measure::figures::{PLACES_MAX, WHOLE_MAX, digits, magnitude, time_unit};
 pub use measure::figures::{rate, time};
 use measure::{Bound, Estimate};
 
-/// Columns that a terminal shows of a line, wherever it is.
-const COLUMNS: usize = 80;
+use crate::layout::Width;
 
 /// A time with its interval: `12.3 ms ± 0.4`.
 pub fn time_estimate(estimate: &Estimate) -> String {
@@ -153,12 +151,13 @@ impl Table {
 }
 
 impl Table {
-    /// The columns beside the first, in parts that fit a terminal's line together with it.
-    fn parts(&self, widths: &[usize]) -> Vec<Range<usize>> {
+    /// The columns beside the first, in parts that fit a line together with it.
+    fn parts(widths: &[usize], width: Width) -> Vec<Range<usize>> {
         let first = 2 + widths.first().copied().unwrap_or(0);
+        let columns = width.of_table();
         let (mut parts, mut begin, mut used) = (Vec::new(), 1, first);
         for (column, width) in widths.iter().enumerate().skip(1) {
-            if used + 2 + width > COLUMNS && column > begin {
+            if column > begin && used + 2 + width > columns {
                 parts.push(begin..column);
                 (begin, used) = (column, first);
             }
@@ -167,31 +166,38 @@ impl Table {
         parts.push(begin..widths.len());
         parts
     }
-}
 
-impl std::fmt::Display for Table {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    /// Its lines. Columns that do not fit go on below, with the first column again.
+    fn laid_out(&self, width: Width) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |column: usize| {
+        let widest = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        for (nth, part) in self.parts(&widths).into_iter().enumerate() {
+        let widths: Vec<usize> = (0..columns).map(widest).collect();
+        let mut lines = String::new();
+        for (nth, part) in Table::parts(&widths, width).into_iter().enumerate() {
             if nth > 0 {
-                writeln!(f)?;
+                lines.push('\n');
             }
             for row in &self.rows {
                 let first = row.first().map_or("", String::as_str);
                 let mut line = format!("  {first:<width$}", width = widths[0]);
                 for column in part.clone() {
                     let cell = row.get(column).map_or("", String::as_str);
-                    write!(line, "  {cell:>width$}", width = widths[column])?;
+                    line += &format!("  {cell:>width$}", width = widths[column]);
                 }
-                writeln!(f, "{}", line.trim_end())?;
+                lines += line.trim_end();
+                lines.push('\n');
             }
         }
-        Ok(())
+        lines
+    }
+}
+
+impl std::fmt::Display for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.laid_out(Width::of_output()))
     }
 }
 
@@ -214,13 +220,19 @@ pub fn sentence(text: &str) -> String {
     filled("", "  ", text)
 }
 
-/// Text broken between words, what stands before the first line and before the others. A word that is longer than a line, a path say, is left whole.
+/// Text broken between words, what stands before the first line and before the others. A word that is
+/// longer than a line, a path say, is left whole.
 pub fn filled(first: &str, rest: &str, text: &str) -> String {
+    filled_to(Width::of_output(), first, rest, text)
+}
+
+fn filled_to(width: Width, first: &str, rest: &str, text: &str) -> String {
+    let columns = width.of_text();
     let mut lines = String::new();
     let mut line = first.to_owned();
     let mut bare = true;
     for word in text.split_whitespace() {
-        if !bare && line.chars().count() + 1 + word.chars().count() > COLUMNS - 2 {
+        if !bare && line.chars().count() + 1 + word.chars().count() > columns - 2 {
             lines.push_str(&line);
             lines.push('\n');
             rest.clone_into(&mut line);
@@ -241,11 +253,16 @@ pub fn filled(first: &str, rest: &str, text: &str) -> String {
 
 /// Command to type next, broken between words as a shell reads it, so that it can be pasted.
 pub fn next(command: &str) -> String {
+    next_to(Width::of_output(), command)
+}
+
+fn next_to(width: Width, command: &str) -> String {
+    let columns = width.of_text();
     let mut lines = String::new();
     let mut line = String::from("  next:");
     for word in words(command) {
         // Two columns are kept for the mark that the command goes on.
-        if line.chars().count() + 1 + word.chars().count() > COLUMNS - 2 && line.trim() != "next:" {
+        if line.chars().count() + 1 + word.chars().count() > columns - 2 && line.trim() != "next:" {
             lines.push_str(&line);
             lines.push_str(" \\\n");
             line = " ".repeat(9);
@@ -259,11 +276,16 @@ pub fn next(command: &str) -> String {
 /// A command or a statement, broken between words as a shell or PostgreSQL reads them, so that it can
 /// be pasted; `mark` stands where it is broken.
 pub fn pasted(text: &str, mark: &str) -> String {
+    pasted_to(Width::of_output(), text, mark)
+}
+
+fn pasted_to(width: Width, text: &str, mark: &str) -> String {
+    let columns = width.of_text();
     let mut lines = String::new();
     let mut line = String::from("   ");
     for word in words(text) {
         let length = line.chars().count() + 1 + word.chars().count();
-        if length > COLUMNS - mark.len() && !line.trim().is_empty() {
+        if length > columns - mark.len() && !line.trim().is_empty() {
             lines.push_str(&line);
             lines.push_str(mark);
             lines.push('\n');
@@ -293,20 +315,25 @@ fn words(command: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
-/// A message, each line that is longer than a terminal's broken between words.
+/// A message for standard error, each line that is longer than a terminal's broken between words.
 pub fn message(text: &str) -> String {
-    text.lines()
-        .map(
-            |line| {
-                if line.chars().count() <= COLUMNS { format!("{line}\n") } else { sentence(line) }
-            },
-        )
-        .collect()
+    message_to(Width::of_errors(), text)
+}
+
+fn message_to(width: Width, text: &str) -> String {
+    let fits = |line: &str| line.chars().count() <= width.of_text();
+    let line = |line: &str| match fits(line) {
+        true => format!("{line}\n"),
+        false => filled_to(width, "", "  ", line),
+    };
+    text.lines().map(line).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const TERMINAL: Width = Width(Some(80));
 
     fn estimate(mean: f64, half_width: f64) -> Estimate {
         Estimate { mean, half_width, confidence: 0.95, n: 10 }
@@ -365,11 +392,11 @@ mod tests {
     }
 
     #[test]
-    fn a_table_aligns_and_a_paragraph_fits_80_columns() {
+    fn a_table_aligns_and_a_paragraph_fits_its_columns() {
         let mut table = Table::new(&["document", "n"]);
         table.row(vec!["5k".into(), "500".into()]);
-        assert_eq!(table.to_string(), "  document    n\n  5k        500\n");
-        let text = paragraph(&"word ".repeat(60));
+        assert_eq!(table.laid_out(TERMINAL), "  document    n\n  5k        500\n");
+        let text = filled_to(TERMINAL, "  ", "  ", &"word ".repeat(60));
         assert!(text.lines().all(|line| line.len() <= 78 && line.starts_with("  ")));
         assert_eq!(text.split_whitespace().count(), 60);
     }
@@ -380,23 +407,25 @@ mod tests {
         table.row(
             ["8c", &"x".repeat(40), &"y".repeat(30), &"z".repeat(70)].map(String::from).into(),
         );
-        let text = table.to_string();
+        let text = table.laid_out(TERMINAL);
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines.iter().all(|line| line.len() <= 80), "{text}");
         assert_eq!(lines.len(), 5, "{text}");
         assert!(lines[2].is_empty() && lines[3].starts_with("  at  "), "{text}");
         assert!(lines[1].contains("xy") || lines[1].contains("x  y"), "{text}");
         assert!(lines[4].starts_with("  8c  zzz"), "{text}");
+        assert_eq!(table.laid_out(Width(Some(160))).lines().count(), 2);
+        assert_eq!(table.laid_out(Width(None)).lines().count(), 2);
     }
 
     #[test]
     fn a_long_command_can_be_pasted() {
         let path = format!(".sekisho/predictions/{}.json", "p".repeat(30));
         let short = "sekisho sim s.toml";
-        assert_eq!(next(short), "  next: sekisho sim s.toml\n");
+        assert_eq!(next_to(TERMINAL, short), "  next: sekisho sim s.toml\n");
         let limit = "--expect 'p99 <= 50ms'";
         let long = format!("sekisho check RUN.jsonl --prediction {path} {limit}");
-        let text = next(&long);
+        let text = next_to(TERMINAL, &long);
         assert!(text.lines().all(|line| line.len() <= 80), "{text}");
         assert!(text.lines().count() > 1 && text.contains("'p99 <= 50ms'"), "{text}");
         let joined = text.replace("\\\n", " ").replace("  next:", "");
@@ -410,16 +439,16 @@ mod tests {
         assert_eq!(path, r"'/a b/it'\''s'");
         assert_eq!(shell_word(std::path::Path::new("/var/lib_1/x-y")), "/var/lib_1/x-y");
         let text = format!("mv /var/{} {}", "a".repeat(50), "b".repeat(30));
-        let lines = pasted(&text, " \\");
+        let lines = pasted_to(TERMINAL, &text, " \\");
         let expected = format!("    mv /var/{} \\\n      {}\n", "a".repeat(50), "b".repeat(30));
         assert_eq!(lines, expected);
-        assert_eq!(pasted("select 1;", ""), "    select 1;\n");
+        assert_eq!(pasted_to(TERMINAL, "select 1;", ""), "    select 1;\n");
     }
 
     #[test]
     fn a_message_keeps_its_short_lines() {
         let mark = "   |\n11 | slotz = 4\n   | ^^^^^";
-        let text = message(&format!("{} end\n{mark}", "word ".repeat(20)));
+        let text = message_to(TERMINAL, &format!("{} end\n{mark}", "word ".repeat(20)));
         assert!(text.ends_with(&format!("{mark}\n")), "{text}");
         assert!(text.lines().all(|line| line.len() <= 80), "{text}");
     }

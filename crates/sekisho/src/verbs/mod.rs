@@ -23,8 +23,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use cli::text::message;
-use cli::{Failure, Session, Verdict};
+use cli::{Failure, Session, Verdict, complain};
 
 /// Measure a service, find the load at which it breaks and the queue that breaks it, put a gate
 /// there that holds, and check whether that was right.
@@ -76,7 +75,7 @@ pub fn main(supervised: origin::Supervised) -> ExitCode {
     let call = match Call::try_parse() {
         Ok(call) => call,
         Err(error) if error.use_stderr() => {
-            write!(std::io::stderr(), "{}", message(&in_plain_words(&error.to_string()))).ok();
+            complain(&in_plain_words(&error.to_string()));
             return ExitCode::from(Failure::Usage(String::new()).code());
         }
         // Help and version, which are no errors.
@@ -88,7 +87,7 @@ pub fn main(supervised: origin::Supervised) -> ExitCode {
         Ok(verdict) => verdict.into(),
         Err(failure) => {
             // Where even that cannot be written, the exit code still tells.
-            write!(std::io::stderr(), "{}", message(&format!("error: {failure}"))).ok();
+            complain(&format!("error: {failure}"));
             ExitCode::from(failure.code())
         }
     }
