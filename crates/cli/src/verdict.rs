@@ -37,10 +37,10 @@ impl Verdict {
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Holds => "holds",
-            Verdict::Fails => "FAILS",
+            Verdict::Fails => "fails",
             Verdict::Inconclusive => "inconclusive",
-            Verdict::Invalid => "INVALID",
-            Verdict::DoesNotFit => "DOES NOT FIT",
+            Verdict::Invalid => "invalid",
+            Verdict::DoesNotFit => "does not fit",
             Verdict::Interrupted => "interrupted",
         }
     }

@@ -300,7 +300,7 @@ mod tests {
     fn news_is_marked_and_said_in_the_verdict_line() {
         let (registry, judged) = judged(true);
         let text = text(&registry, &judged, super::super::claim::verdict(&judged), 7);
-        assert!(text.starts_with("FAILS: "), "{text}");
+        assert!(text.starts_with("fails: "), "{text}");
         assert!(text.contains("shape only!") && text.contains("Expected: does not."), "{text}");
         assert!(
             !text.contains("Two is two"),

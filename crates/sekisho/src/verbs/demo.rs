@@ -380,7 +380,7 @@ impl Demo {
         }
         for record in self.runs.iter().chain(&self.checked) {
             for fault in record.judge(0.95).faults {
-                say(out, &paragraph(&format!("INVALID: run {}: {fault}", record.header.id)))?;
+                say(out, &paragraph(&format!("invalid: run {}: {fault}", record.header.id)))?;
             }
         }
         say(out, &format!("\n{}", paragraph(&replayed)))?;

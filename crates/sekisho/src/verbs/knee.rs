@@ -186,9 +186,9 @@ fn ends(knee: &Knee) -> (Option<f64>, Option<f64>) {
 fn word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Holds => "holds",
-        Outcome::Fails => "FAILS",
+        Outcome::Fails => "fails",
         Outcome::Straddles => "straddles",
         Outcome::TooFew => "too few",
-        Outcome::Invalid => "INVALID",
+        Outcome::Invalid => "invalid",
     }
 }

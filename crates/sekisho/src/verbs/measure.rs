@@ -295,7 +295,7 @@ fn why(record: &RunRecord, judgement: &Judgement) -> String {
         text += &paragraph(&format!("failed: {}", kinds.collect::<Vec<_>>().join(", ")));
     }
     for fault in &judgement.faults {
-        text += &paragraph(&format!("INVALID: {fault}"));
+        text += &paragraph(&format!("invalid: {fault}"));
     }
     let warnings = record.summary.iter().flat_map(|summary| &summary.warnings);
     for warning in warnings {

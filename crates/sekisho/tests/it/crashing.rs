@@ -48,7 +48,7 @@ fn what_was_acknowledged_outlives_the_server_and_what_was_not_written_does_not()
     let words = ["tpcc", "crash", "--under-load", "2s", "--rounds", "1"];
     let lossy = sekisho(&folder, &[&words[..], &["--synchronous-commit", "off"]].concat());
     assert_eq!(lossy.code, 3, "{lossy:?}");
-    assert!(lossy.out.starts_with("FAILS: 1 crash under load, and of what was acknowledged "));
+    assert!(lossy.out.starts_with("fails: 1 crash under load, and of what was acknowledged "));
     assert!(lossy.out.contains("  lost: w 1, d "), "{lossy:?}");
     // What is there is whole: the server lost the end of its log, and nothing out of the middle.
     let row = lossy.out.lines().find(|line| line.starts_with("  1  ")).expect("a row a crash");

@@ -328,7 +328,7 @@ fn said(out: &str) -> i32 {
         return object["exit_code"].as_i64().expect("a number") as i32;
     }
     let words = [
-        ("FAILS", 3),
+        ("fails", 3),
         ("DEVIATES", 3),
         ("NOT QUALIFIED", 3),
         ("inconclusive", 4),
@@ -336,8 +336,8 @@ fn said(out: &str) -> i32 {
         ("one part, so no verdict", 4),
         ("too few to tell", 4),
         ("too short to tell", 4),
-        ("INVALID", 5),
-        ("DOES NOT FIT", 6),
+        ("invalid", 5),
+        ("does not fit", 6),
     ];
     words.iter().find(|(word, _)| out.starts_with(word)).map_or(0, |(_, code)| *code)
 }

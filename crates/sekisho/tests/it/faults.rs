@@ -109,11 +109,11 @@ fn faults_are_counted_by_kind() {
     for (kind, answer) in cases {
         let ended = measured(answer, &[]);
         assert_eq!(ended.code, 5, "{kind}: {ended:?}");
-        assert!(ended.out.starts_with("INVALID: closed load, 2 clients: 0 /s"), "{ended:?}");
+        assert!(ended.out.starts_with("invalid: closed load, 2 clients: 0 /s"), "{ended:?}");
         let failed = ended.out.lines().find(|line| line.starts_with("  failed: "));
         let failed = failed.unwrap_or_else(|| panic!("{kind}: {ended:?}"));
         assert!(failed.ends_with(&format!(" {kind}")), "{kind}: {ended:?}");
-        assert!(ended.out.contains("INVALID: no request was completed"), "{kind}: {ended:?}");
+        assert!(ended.out.contains("invalid: no request was completed"), "{kind}: {ended:?}");
     }
 }
 
@@ -161,14 +161,14 @@ fn expectations_decide_how_a_measurement_ends() {
     };
     // The interval of a mean needs several intervals of a second; the others need none.
     for (limit, length, code, word) in [
-        ("mean<1ms", "3s", 3, "FAILS"),
+        ("mean<1ms", "3s", 3, "fails"),
         ("errors<50%", "500ms", 0, "holds"),
         ("p99.9<1s", "500ms", 4, "inconclusive"),
     ] {
         let ended = measured(slow, &["--expect", limit, "--duration", length]);
         assert!(ended.out.contains(&format!("  {word}: {limit}: ")), "{ended:?}");
-        let invalid = ended.out.contains("\n  INVALID: ");
+        let invalid = ended.out.contains("\n  invalid: ");
         assert_eq!(ended.code, if invalid { 5 } else { code }, "{ended:?}");
-        assert!(ended.out.starts_with(if invalid { "INVALID: " } else { word }), "{ended:?}");
+        assert!(ended.out.starts_with(if invalid { "invalid: " } else { word }), "{ended:?}");
     }
 }

@@ -43,7 +43,7 @@ fn each_test_is_told_with_what_was_done_and_seen() {
     ask(&url, fault).expect("it is loaded");
     let wrong = sekisho(&folder, &[&words[..], &["repeatable-read"]].concat());
     assert_eq!(wrong.code, 3, "{wrong:?}");
-    assert!(wrong.out.starts_with("FAILS: 2 of 11 tests"), "{wrong:?}");
+    assert!(wrong.out.starts_with("fails: 2 of 11 tests"), "{wrong:?}");
     let flat = wrong.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(flat.contains("EXPECTED W_YTD +1234.56") && flat.contains("condition 8"), "{wrong:?}");
 }

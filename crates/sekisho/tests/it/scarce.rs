@@ -79,7 +79,7 @@ fn a_full_disk_is_named_and_what_was_done_before_is_not_lost() {
     let words = ["tpcc", "stress", "--ramp", "0s", "--measure", "40s", "--db", &url];
     let ended = sekisho(&folder, &words);
     assert_eq!(ended.code, 5, "{ended:?}");
-    assert!(ended.out.starts_with("INVALID: "), "{ended:?}");
+    assert!(ended.out.starts_with("invalid: "), "{ended:?}");
     let said = ended.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("(SQLSTATE 53100); make room and run again"), "{ended:?}");
     fs::remove_file(full).expect("it is there");

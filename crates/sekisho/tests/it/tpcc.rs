@@ -326,7 +326,7 @@ fn with_no_database_named_a_private_one_is_lent_and_an_interrupt_leaves_the_reco
 /// True if terminals were so late that nothing was measured.
 fn is_too_slow(ended: &Ended) -> bool {
     let flat = ended.out.split_whitespace().collect::<Vec<_>>().join(" ");
-    ended.code == 5 && flat.starts_with("INVALID: ") && flat.contains("this machine is too slow")
+    ended.code == 5 && flat.starts_with("invalid: ") && flat.contains("this machine is too slow")
 }
 
 /// Two processes on one machine, as they would be on two.

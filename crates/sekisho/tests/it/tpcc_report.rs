@@ -208,7 +208,7 @@ fn a_run_that_came_to_nothing_has_a_page_that_says_so() {
     let lost = Record { end: End::Lost(61.0, "<b>closed</b>".into()), ..paced(1) };
     let (ended, html) = report(&scratch, &[lost]);
     assert_eq!(ended.code, 5, "{ended:?}");
-    assert!(ended.out.starts_with("INVALID: "), "{ended:?}");
+    assert!(ended.out.starts_with("invalid: "), "{ended:?}");
     has(&html, &["class=\"verdict invalid\"", "after 61 s: &lt;b&gt;closed&lt;/b&gt;"]);
     drawn(&scratch, "lost", &html);
 

@@ -30,14 +30,14 @@ fn check_tells_by_its_exit_code() {
     };
     for (record, limits, code, word) in [
         (&record, &["mean<100ms"][..], 0, "holds: "),
-        (&record, &["mean<70ms"], 3, "FAILS: "),
+        (&record, &["mean<70ms"], 3, "fails: "),
         (&record, &["mean<80.8ms"], 4, "inconclusive: "),
         (&record, &["errors<1%", "rate>=300/s", "p99(100k)<200ms"], 0, "holds: "),
-        (&record, &["mean<100ms", "p50<1ms"], 3, "FAILS: "),
-        (&record, &["mean<80.8ms", "p50<1ms"], 3, "FAILS: "),
+        (&record, &["mean<100ms", "p50<1ms"], 3, "fails: "),
+        (&record, &["mean<80.8ms", "p50<1ms"], 3, "fails: "),
         (&record, &["mean(no such)<1s"], 4, "inconclusive: "),
-        (&busy, &["mean<100ms"], 5, "INVALID: "),
-        (&busy, &["mean<70ms"], 5, "INVALID: "),
+        (&busy, &["mean<100ms"], 5, "invalid: "),
+        (&busy, &["mean<70ms"], 5, "invalid: "),
     ] {
         let ended = check(record, limits, false);
         assert_eq!(ended.code, code, "{limits:?}: {ended:?}");

@@ -34,10 +34,10 @@ fn a_right_database_holds_and_a_fault_fails_with_its_row() {
     ask(&url, fault).expect("they are there");
     let wrong = verify(&url, &[]);
     assert_eq!(wrong.code, 3, "{wrong:?}");
-    assert!(wrong.out.starts_with("FAILS: 2 of 37 checks of 2 warehouses"), "{wrong:?}");
+    assert!(wrong.out.starts_with("fails: 2 of 37 checks of 2 warehouses"), "{wrong:?}");
     let row = "    w 1, d 1, c 5: C_BALANCE -77.00, delivered 0.00, sum(H_AMOUNT) 10.00\n";
     assert!(wrong.out.contains(row), "{wrong:?}");
-    assert!(wrong.out.contains("condition 10 FAILS: C_BALANCE = ") && wrong.out.contains("2 more"));
+    assert!(wrong.out.contains("condition 10 fails: C_BALANCE = ") && wrong.out.contains("2 more"));
     let wrong = verify(&url, &["--json"]);
     assert_eq!(wrong.code, 3, "{wrong:?}");
     let object = &wrong.objects()[0];
@@ -58,7 +58,7 @@ fn the_population_is_checked_when_asked_for() {
     let url = small("verify_population");
     let ended = verify(&url, &["--population"]);
     assert_eq!(ended.code, 3, "thirty customers a district are no population: {ended:?}");
-    assert!(ended.out.contains("cardinalities FAILS: "), "{ended:?}");
+    assert!(ended.out.contains("cardinalities fails: "), "{ended:?}");
     assert!(ended.out.contains("table customer: rows 240, at least 60000"), "{ended:?}");
     assert!(!ended.out.contains("condition 1 "), "{ended:?}");
 }

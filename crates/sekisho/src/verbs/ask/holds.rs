@@ -2,8 +2,9 @@
 
 use std::io::Write;
 
-use advise::questions::{self, Growth, Holds, Slo};
+use advise::questions::{self, Growth, Holds, SATURATED, Slo};
 use clap::Args as ClapArgs;
+use cli::text::percent_estimate;
 use cli::{Failure, Verdict, waiting};
 
 use super::answer::{
@@ -68,20 +69,35 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     args.common.say(out, verdict, &answer, &text)
 }
 
+/// Verdict, load, and what decides: where it fails, what fails.
 fn headline(answer: &Holds, slo: Option<&Slo>) -> String {
-    let word = verdict_of(answer.assessment.kept).word();
+    let assessment = &answer.assessment;
+    let verdict = verdict_of(assessment.kept);
+    let word = verdict.word();
     let at = load_text(&answer.growth, &answer.loads);
-    let what = slo.map_or("no saturation and no refusal".to_owned(), Slo::to_string);
-    let head = format!("{word}: {what} at {at}");
-    match &answer.assessment.grows {
-        Some(place) => format!("{head}; at {place} jobs pile up without end"),
-        None => match answer.assessment.simulated.as_ref().and_then(|seen| seen.busiest()) {
-            Some(busy) => {
-                format!("{head}; busiest is `{}`, {:.0} %", busy.name, busy.share.mean * 100.0)
-            }
-            None => head,
-        },
+    let head = slo.map_or(format!("{word} at {at}: "), |slo| format!("{word}: {slo} at {at}; "));
+    if let Some(place) = &assessment.grows {
+        return format!("{head}at {place} jobs pile up without end");
     }
+    let Some(seen) = &assessment.simulated else { return head };
+    let busiest = seen.busiest();
+    let busy = busiest.map(|busy| (&*busy.name, busy.share.mean));
+    let Some((name, share)) = busy else { return head };
+    let percent = format!("{:.0} %", share * 100.0);
+    let lost = seen.refused.as_ref().filter(|share| share.mean > 0.0);
+    let lost =
+        lost.map(|share| format!("{} of the requests are refused", percent_estimate(share, 1)));
+    let busy = match (slo, verdict) {
+        (None, Verdict::Fails) if share >= SATURATED => {
+            Some(format!("`{name}` is saturated, {percent} busy"))
+        }
+        (None, Verdict::Fails) => None,
+        (None, Verdict::Holds) => {
+            Some(format!("nothing is saturated; busiest is `{name}`, {percent}"))
+        }
+        _ => Some(format!("busiest is `{name}`, {percent}")),
+    };
+    head + &busy.into_iter().chain(lost).collect::<Vec<_>>().join("; ")
 }
 
 fn numbers(answer: &Holds) -> String {

@@ -191,7 +191,7 @@ fn trial_text(trial: &Trial, level: Isolation) -> String {
     let finding = match trial.finding(level) {
         AcidFinding::Holds => "holds".to_owned(),
         AcidFinding::Anomaly(anomaly) => format!("shows a {anomaly}, as {} may", level.name()),
-        AcidFinding::Fails => "FAILS".to_owned(),
+        AcidFinding::Fails => "fails".to_owned(),
     };
     let test = trial.test;
     let head = format!("{} (clause {}) {finding}: {}.", test.name(), test.clause(), test.steps());

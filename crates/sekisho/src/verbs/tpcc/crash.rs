@@ -400,7 +400,7 @@ fn text((args, version): (&Args, &str), rounds: &[Round], path: &Path, verdict: 
             round.lost.to_string(),
             round.unacknowledged.to_string(),
             time(round.recovery_s),
-            if round.found.holds() { "holds" } else { "FAILS" }.into(),
+            if round.found.holds() { "holds" } else { "fails" }.into(),
         ]);
     }
     let mut text = format!("{}\n{table}\n", sentence(&line));

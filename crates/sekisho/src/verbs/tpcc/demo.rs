@@ -761,7 +761,7 @@ impl Demo {
         }
         for run in self.all() {
             if let Some(why) = &run.invalid {
-                text += &paragraph(&format!("INVALID: run {}: {why}", run.kept.id));
+                text += &paragraph(&format!("invalid: run {}: {why}", run.kept.id));
             }
         }
         text
@@ -818,7 +818,7 @@ mod tests {
         assert!(low < exact.connections && exact.connections < high, "{rough:?}");
     }
 
-    /// An INVALID result recommended a number, and a knee of 2 to 398,775 clients was given as known.
+    /// An invalid result recommended a number, and a knee of 2 to 398,775 clients was given as known.
     #[test]
     fn nothing_is_recommended_of_invalid_runs_or_of_a_knee_without_an_end() {
         let mut calibration = calibration([2e-3; 3], [1e-3; 3]);

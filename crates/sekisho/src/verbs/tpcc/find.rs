@@ -342,7 +342,7 @@ impl Search {
             }
             Answer::None => "DEVIATES: 1 warehouse does, the least there is".into(),
             Answer::Inconclusive(why) => format!("inconclusive: {why}"),
-            Answer::Invalid(why) => format!("INVALID: {why}"),
+            Answer::Invalid(why) => format!("invalid: {why}"),
             Answer::Interrupted => {
                 let (low, above) = self.plan.known(&self.tried);
                 let (trials, known) = (self.tried.len(), known(above));

@@ -129,7 +129,7 @@ fn text(runs: &[Run], args: &Args, target: &Target, report: &Result<PathBuf, Fai
     for Run { kept: Kept { record, .. }, judged, .. } in runs {
         if let ::tpcc::Outcome::Invalid(why) = &judged.outcome {
             let connections = record.plan.connections;
-            text += &paragraph(&format!("INVALID with {connections} connections: {why}"));
+            text += &paragraph(&format!("invalid with {connections} connections: {why}"));
         }
         if let Some(first) = &record.error_first {
             text += &paragraph(&format!("refused: {first}"));

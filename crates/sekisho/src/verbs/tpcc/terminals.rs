@@ -311,7 +311,7 @@ pub(super) fn outcome_text(outcome: &Outcome) -> String {
         Outcome::Hastened => "hastened, so no verdict",
         Outcome::Part(_) => "one part, so no verdict",
         Outcome::Interrupted => "interrupted",
-        Outcome::Invalid(_) => "INVALID",
+        Outcome::Invalid(_) => "invalid",
     };
     fixed.to_owned()
 }
@@ -403,7 +403,7 @@ pub(super) fn table(record: &Record) -> String {
 pub(super) fn why(record: &Record, judged: &::tpcc::Verdict) -> String {
     let mut text = String::new();
     if let Outcome::Invalid(why) = &judged.outcome {
-        text += &paragraph(&format!("INVALID: {why}"));
+        text += &paragraph(&format!("invalid: {why}"));
     }
     let with = |finding: fn(&Finding) -> bool| {
         judged.checks.iter().filter(move |check: &&Check| finding(&check.finding))
@@ -521,7 +521,7 @@ mod tests {
         assert_eq!(holds(&[&Outcome::Hastened, &Outcome::Hastened]), "no verdict");
         assert_eq!(holds(&[&meets]), "meets the rules");
         assert_eq!(holds(&[&meets, &Outcome::Qualified]), "qualified");
-        assert_eq!(word(Verdict::Fails, [&Outcome::NoWaits]), "FAILS");
+        assert_eq!(word(Verdict::Fails, [&Outcome::NoWaits]), "fails");
         for outcome in [Outcome::Qualified, meets] {
             assert!(outcome_text(&outcome).starts_with(holds(&[&outcome])), "{outcome:?}");
         }

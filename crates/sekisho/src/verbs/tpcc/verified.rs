@@ -73,7 +73,7 @@ impl Verified {
             return paragraph(&format!("Verified: all {checks} checks of the database hold."));
         }
         let broken = self.failed.iter().map(|Broken { check, statement, places }| {
-            paragraph(&format!("FAILS in {places} places: {check}: {statement}"))
+            paragraph(&format!("fails in {places} places: {check}: {statement}"))
         });
         broken.collect()
     }

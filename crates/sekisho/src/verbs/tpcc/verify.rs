@@ -124,7 +124,7 @@ fn text(
 /// A check that fails, with its rows.
 fn offences(outcome: &Outcome) -> String {
     let Outcome { check, broken, rows } = outcome;
-    let head = format!("{} FAILS: {}", check.name(), check.statement());
+    let head = format!("{} fails: {}", check.name(), check.statement());
     let mut text = format!("\n{}", filled("  ", "    ", &head));
     for row in rows {
         text += &filled("    ", "      ", &format!("{}: {}", row.row, row.says));

@@ -45,7 +45,7 @@ pub(super) fn headline(runs: &[Run]) -> String {
             per_minute(&best.judged),
             counted(best.kept.record.plan.connections, "connection"),
         ),
-        (_, _, None) => format!("INVALID: none of {count} runs came to its end"),
+        (_, _, None) => format!("invalid: none of {count} runs came to its end"),
     }
 }
 

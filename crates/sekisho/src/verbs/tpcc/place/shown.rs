@@ -198,7 +198,7 @@ pub(super) fn p90(times: &::measure::Histogram) -> (f64, f64, f64) {
 
 /// The whole text.
 pub(super) fn text(placed: &Placed<'_>, verdict: Verdict, found: Option<&Verified>) -> String {
-    let mark = if verdict == Verdict::Fails { "FAILS: " } else { "" };
+    let mark = if verdict == Verdict::Fails { "fails: " } else { "" };
     let mut text = sentence(&format!("{mark}{}, {}", placed.head(), placed.name));
     text += &format!("\n{}\n{}\n{}\n", placed.directories(), placed.relations(), placed.runs());
     text += &placed.why();
@@ -311,7 +311,7 @@ pub(super) fn invalid(kept: &Kept, judged: &::tpcc::Verdict, form: Form) -> Stri
         });
         return format!("{object}\n");
     }
-    sentence(&format!("INVALID: {why}; nothing was placed"))
+    sentence(&format!("invalid: {why}; nothing was placed"))
         + &paragraph(&format!("record: {path}"))
 }
 

@@ -29,7 +29,7 @@ impl Text<'_> {
     pub(super) fn render(&self, target: &str) -> String {
         let mut text = sentence(&format!("{}, {target}", self.headline()));
         if let Outcome::Invalid(why) = self.outcome {
-            text += &paragraph(&format!("INVALID: {why}"));
+            text += &paragraph(&format!("invalid: {why}"));
         }
         text += &self.trials();
         text += &self.advice();
