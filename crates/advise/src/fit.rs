@@ -249,10 +249,12 @@ pub fn fit(runs: &[RunRecord], options: &FitOptions) -> Result<Fit, FitError> {
     for run in &runs {
         let error = |why: &str| Err(FitError::Run(run.id.clone(), why.into()));
         if run.classes.is_empty() {
-            return error("the sizes of its documents are not known");
+            return error("the sizes of the documents are not known");
         }
         if run.think_s > 0.0 {
-            return error("its clients think, so it tells little; measure without `--think`");
+            return error(
+                "the clients think, so that sizes tell little: measure without `--think`",
+            );
         }
     }
     let low = runs.iter().find(|run| run.clients == 1).ok_or(FitError::NoLowLoad)?;

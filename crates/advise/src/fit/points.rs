@@ -188,7 +188,8 @@ fn network(
         (demand, pause) = not_told_apart(&mut draft, model, demand, pause);
     }
     draft.parameter("demand", model.demand, demand, "s", options);
-    draft.parameter("delay", model.pause, pause, "s", options);
+    let told = |pause: f64| if pause < PAUSE_LEAST { 0.0 } else { pause };
+    draft.parameter("delay", told(model.pause), pause.map(told), "s", options);
     let cycle = model.demand + model.pause + think;
     let knees = |m: &Model| (m.demand + m.pause) / m.demand;
     let extra = think / model.demand;
@@ -357,6 +358,21 @@ impl<'a> Fitter<'a> {
         root_mean_square(seen, &self.fitted(model), &self.weights)
     }
 
+    /// Relative error of each number, where the noise of the points was measured: that noise and the
+    /// network's own error, widened by Birge's ratio if the residuals are larger.
+    fn known_noise(&self, seen: &[f64], fitted: &[f64]) -> Vec<Option<f64>> {
+        if self.noise.iter().all(|noise| *noise == 0.0) {
+            return vec![None; seen.len()];
+        }
+        let residual = |((s, f), weight): ((&f64, &f64), &f64)| weight * (f / s).ln().powi(2);
+        let points = self.points.len();
+        let square: f64 =
+            seen.iter().zip(fitted).zip(&self.weights).take(points).map(residual).sum();
+        let birge = (square / (points as f64 - 2.0).max(1.0)).sqrt().max(1.0);
+        let own = self.weights[..seen.len()].iter();
+        own.map(|weight| Some(birge / weight.sqrt())).collect()
+    }
+
     /// The models without each of the points, where at least three are left.
     fn without_each(&self) -> Vec<Model> {
         let count = if self.points.len() > 3 { self.points.len() } else { 0 };
@@ -435,9 +451,7 @@ fn bootstrap(fitter: &Fitter<'_>, model: Model, seed: u64) -> Vec<Model> {
     let with_response = with_response.filter(|(point, _)| point.response.is_some());
     let busy = throughputs.iter().chain(with_response.map(|(_, x)| x)).map(|x| x / peak);
     let busy: Vec<f64> = busy.collect();
-    let known = fitter.points.iter().zip(fitter.noise);
-    let known = known.filter(|(point, _)| point.response.is_some()).map(|(_, noise)| *noise);
-    let known: Vec<f64> = fitter.noise.iter().copied().chain(known).collect();
+    let known = fitter.known_noise(&seen, &fitted);
     let fitted: Vec<(f64, f64)> = fitted.iter().copied().zip(busy).collect();
     let square = |((fit, busy), seen): (&(f64, f64), &f64)| ((seen / fit).ln() / busy).powi(2);
     let own = fitted.iter().zip(&seen).map(square).sum::<f64>() / fitted.len() as f64;
@@ -446,8 +460,8 @@ fn bootstrap(fitter: &Fitter<'_>, model: Model, seed: u64) -> Vec<Model> {
     let mut normal = move || -> f64 { StandardNormal.sample(&mut chance) };
     (0..DRAWS)
         .map(|_| {
-            let drawn = |((fit, busy), known): (&(f64, f64), &f64)| {
-                let noise = (student * misfit.max(own * busy)).max(*known);
+            let drawn = |((fit, busy), known): (&(f64, f64), &Option<f64>)| {
+                let noise = known.unwrap_or(student * misfit.max(own * busy));
                 fit * (noise * normal()).exp()
             };
             let drawn: Vec<f64> = fitted.iter().zip(&known).map(drawn).collect();

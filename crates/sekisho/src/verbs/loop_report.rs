@@ -34,7 +34,7 @@ pub(crate) struct Story<'a> {
 pub(crate) fn page(story: &Story<'_>) -> Result<Report, Failure> {
     let judged: Vec<(&RunRecord, Judgement)> =
         story.runs.iter().map(|run| (run, run.judge(0.95))).collect();
-    build(story, &judged).map_err(|error| Failure::Machine(format!("the report: {error}")))
+    build(story, &judged).map_err(|error| Failure::Defect(format!("the report: {error}")))
 }
 
 /// A figure or a table with a number that cannot be drawn.

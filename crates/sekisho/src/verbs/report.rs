@@ -12,22 +12,34 @@ use measure::RunRecord;
 use sim::Options;
 
 use super::ask;
-use super::check::{quick, read_prediction, verdict_of};
+use super::check::{Expectation, quick, read_prediction, slots_told, verdict_of};
 use super::loop_report::{Story, page};
+use super::newest::Newest;
 use super::tpcc;
 
 /// Turn run records (.jsonl, .tpcc.json), a stored prediction (.json) or a scenario (.toml) into one HTML file
 ///
-/// Runs that the prediction speaks of are scored. A scenario is predicted at and around its own load; whatever
+/// Runs that the prediction speaks of are scored. Runs are held against the limits with which they were measured,
+/// and those given here. A scenario is predicted at and around its own load; whatever
 /// has a scenario gets sliders that turn it inside the page.
 #[derive(ClapArgs)]
 #[command(after_help = "\
-Example:
-  sekisho report .sekisho/runs/RUN.jsonl --out report.html")]
+Examples:
+  sekisho report .sekisho/runs/RUN.jsonl --out report.html
+  sekisho report .sekisho/predictions/P.json --slots 8 --last 2
+  sekisho report --last --expect 'p99<50ms'")]
 pub(crate) struct Args {
     /// Run records and at most one prediction or scenario
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    newest: Newest,
+    /// A limit that every run must hold
+    #[arg(long, value_name = "LIMIT")]
+    expect: Vec<Expectation>,
+    /// The slots that the server had, where the prediction speaks of several numbers
+    #[arg(long, value_name = "N")]
+    slots: Option<u32>,
     /// File of the report
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     out: PathBuf,
@@ -39,7 +51,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let mut runs = Vec::new();
     let mut prediction: Option<Prediction> = None;
-    for path in &args.files {
+    let files = args.newest.with(&args.files)?;
+    for path in &files {
         if tpcc::is_record(path) {
             runs.push(turning("reading", || tpcc::read_run(path))?);
             continue;
@@ -58,7 +71,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         }
     }
     let scores = match &prediction {
-        Some(prediction) => scored(prediction, &runs)?,
+        Some(prediction) => scored(prediction, &runs, args.slots)?,
         None => Vec::new(),
     };
     let valid = runs.iter().all(|run| run.judge(0.95).is_valid());
@@ -68,7 +81,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     let approximation = prediction.as_ref().map_or(Approximation::NONE, Prediction::approximation);
     let line = line(prediction.as_ref(), runs.len(), scores.len());
     let is_scenario = |path: &&PathBuf| path.extension().is_some_and(|end| end == "toml");
-    let scenario = args.files.iter().find(is_scenario).map(PathBuf::as_path);
+    let scenario = files.iter().find(is_scenario).map(PathBuf::as_path);
     let story = Story {
         title: "Sekisho report",
         verdict,
@@ -123,11 +136,18 @@ fn line(prediction: Option<&Prediction>, runs: usize, scores: usize) -> String {
 }
 
 /// Each run of which the prediction speaks, held against it.
-fn scored(prediction: &Prediction, runs: &[RunRecord]) -> Result<Vec<Score>, Failure> {
+fn scored(
+    prediction: &Prediction,
+    runs: &[RunRecord],
+    slots: Option<u32>,
+) -> Result<Vec<Score>, Failure> {
     let options = Options { seed: prediction.seed, ..quick() };
     let mut scores = Vec::new();
     for run in runs {
-        if let Some(point) = advise::point_for(prediction, run, None) {
+        if slots.is_none() && slots_told(prediction, run).len() > 1 {
+            continue;
+        }
+        if let Some(point) = advise::point_for(prediction, run, slots) {
             let tolerance = Tolerance::default();
             let score = turning("simulating what was measured", || {
                 advise::score(&prediction.scenario, point, run, tolerance, &options)
