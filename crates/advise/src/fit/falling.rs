@@ -44,9 +44,11 @@ pub(super) fn fit(
     let (at, most) = (points[top].clients, points[last].clients);
     let lost = 100.0 * (1.0 - points[last].throughput / points[top].throughput);
     let mut notes = vec![format!(
-        "throughput falls by {lost:.0} % beyond {at:.0} client(s): the server does extra work under load, \
-         which no queue explains; the scenario serves as was measured at each load, on straight lines \
-         between them, and a gate of {at:.0} slot(s) before the server keeps it at its peak"
+        "throughput falls by {lost:.0} % beyond {}: the server does extra work under load, which no queue \
+         explains; the scenario serves as was measured at each load, on straight lines between them, and \
+         a gate of {} before the server keeps it at its peak",
+        number_of(at, "client"),
+        number_of(at, "slot")
     )];
     notes.extend(fit_scalability(points, &mut draft, options));
     if !draft.parameters.contains_key("peak") {
@@ -81,6 +83,11 @@ pub(super) fn fit(
     let rows = rows(points, &seen, think, RowStand::TakenUp);
     let scenario = draft.scenario(options, sources, [points[0].clients, most], throughput_max);
     SourceFit { scenario, rows, witnesses: Vec::new(), notes }
+}
+
+/// `1 slot`, `2 slots`.
+fn number_of(count: f64, what: &str) -> String {
+    if count == 1.0 { format!("1 {what}") } else { format!("{count:.0} {what}s") }
 }
 
 /// Mean number of requests under way and throughput [1/s], load by load; of several measurements of one

@@ -348,6 +348,8 @@ impl Demo {
             scenario: Some(&self.scenario_path),
             scores: &self.scores,
             notes: std::slice::from_ref(&replayed),
+            held: &[],
+            answer: &loop_report::of_prediction(&self.prediction),
             more: Vec::new(),
         })?;
         page.write(&args.report).map_err(Failure::machine)?;

@@ -167,3 +167,107 @@ fn less(rate: f64) -> String {
 fn seconds(time: f64) -> String {
     format!("{:.0}s", time.ceil())
 }
+
+#[cfg(test)]
+mod tests {
+    use measure::{Host, RunHeader, Trend};
+
+    use super::*;
+
+    fn run(load: LoadShape) -> RunRecord {
+        RunRecord {
+            header: RunHeader {
+                id: "run".into(),
+                started: String::new(),
+                tool: String::new(),
+                command: Vec::new(),
+                seed: 1,
+                host: Host { cpus: 2, ..Host::default() },
+                target: "http://h/".into(),
+                load,
+                until: Until::Seconds(2.0),
+                warmup_s: 1.0,
+                classes: Vec::new(),
+                settings: [("threads", "1"), ("keep-alive", "off")]
+                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                    .into(),
+            },
+            intervals: Vec::new(),
+            summary: None,
+        }
+    }
+
+    fn judged(run: &RunRecord, faults: Vec<Fault>) -> Judgement {
+        Judgement { faults, ..run.judge(0.95) }
+    }
+
+    fn closed(clients: u32) -> RunRecord {
+        run(LoadShape::Closed { clients, think_s: 0.0 })
+    }
+
+    fn typed(line: &str) -> Option<Typed> {
+        let line = format!("sekisho measure http http://h/ {line}");
+        Typed::of(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    const BUSY: Fault = Fault::Generator(GeneratorLimit::Cpu { thread: 0, intervals: 1.0 });
+
+    #[track_caller]
+    fn changed(run: &RunRecord, fault: Fault, line: &str) -> Option<String> {
+        let judgement = judged(run, vec![fault]);
+        let change = change(&[(run, &judgement)], typed(line)).unwrap();
+        assert_eq!(change.why.len(), 1, "{change:?}");
+        change.command
+    }
+
+    #[test]
+    fn a_valid_run_needs_no_change() {
+        let run = closed(4);
+        assert!(change(&[(&run, &judged(&run, Vec::new()))], typed("--clients 4")).is_none());
+    }
+
+    #[test]
+    fn each_fault_has_its_change() {
+        let start = "sekisho measure http http://h/ --clients 4";
+        let run_of = closed(4);
+        let drifts =
+            Fault::Drifts { what: "throughput", trend: Trend { drift: 0.5, p_value: 1e-3 } };
+        let wanted = format!("{start} --warmup 3s --duration 5s");
+        assert_eq!(changed(&run_of, drifts.clone(), "--clients 4 --out f"), Some(wanted));
+        let wanted = format!("{start} --duration 5s");
+        assert_eq!(changed(&run_of, Fault::NoSteadyInterval, "--clients 4"), Some(wanted));
+        let wanted = format!("{start} --threads 2");
+        assert_eq!(changed(&run_of, BUSY, "--clients 4"), Some(wanted));
+        let ports = Fault::Generator(GeneratorLimit::Connect { requests: 9 });
+        let line = "--clients 4 --no-keep-alive";
+        assert_eq!(changed(&run_of, ports.clone(), line), Some(start.into()));
+        assert_eq!(changed(&run_of, Fault::NothingCompleted, "--clients 4"), None);
+        let mut kept = closed(4);
+        kept.header.settings.insert("keep-alive".into(), "on".into());
+        assert_eq!(changed(&kept, ports, "--clients 4"), None, "no option opens more");
+        let open = run(LoadShape::Fixed { rate: 1000.0, in_flight_max: 9 });
+        let wanted = "sekisho measure http http://h/ --rate 700/s --warmup 3s --duration 5s";
+        assert_eq!(changed(&open, drifts, "--rate 1000/s"), Some(wanted.into()));
+    }
+
+    /// On a machine without a spare processor there is nothing to give: half the clients are next, and
+    /// what was valid stays.
+    #[test]
+    fn a_generator_without_spare_processors_is_asked_for_less() {
+        let mut runs = [closed(1), closed(4), closed(16)];
+        for run in &mut runs {
+            run.header.settings.insert("threads".into(), "2".into());
+        }
+        let faults = [vec![], vec![], vec![BUSY]];
+        let judgements: Vec<Judgement> =
+            runs.iter().zip(faults).map(|(run, faults)| judged(run, faults)).collect();
+        let pairs: Vec<(&RunRecord, &Judgement)> = runs.iter().zip(&judgements).collect();
+        let change = change(&pairs, typed("--clients 1,4,16")).unwrap();
+        let wanted = "sekisho measure http http://h/ --clients 1,4,8";
+        assert_eq!(change.command.as_deref(), Some(wanted));
+        let single = closed(1);
+        let mut full = single.clone();
+        full.header.settings.insert("threads".into(), "2".into());
+        assert_eq!(changed(&full, BUSY, "--clients 1"), None, "there is no smaller load");
+    }
+}

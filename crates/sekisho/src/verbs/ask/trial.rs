@@ -127,12 +127,16 @@ impl Gate {
     }
 }
 
-/// The first free port of this machine above a server's.
+/// The first free port of this machine above a server's, or above 8080 where the server's is one that the
+/// kernel hands out itself.
 fn free_port(above: u16) -> Option<u16> {
-    let least = above.max(1024);
+    let least = if (1024..HANDED_OUT).contains(&above) { above } else { 8080 };
     let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
     (1..=100).filter_map(|step| least.checked_add(step)).find(is_free)
 }
+
+/// From this port on Linux hands out ports to whoever connects.
+const HANDED_OUT: u16 = 32_768;
 
 #[cfg(test)]
 mod tests {
@@ -142,7 +146,7 @@ mod tests {
     fn a_gate_stands_before_the_server_of_a_url() {
         let gate = Gate::before("http://localhost/a/b?c").unwrap();
         assert_eq!(gate.upstream, "localhost:80");
-        assert!(gate.url.starts_with("http://127.0.0.1:1") && gate.url.ends_with("/a/b?c"));
+        assert!(gate.listen.starts_with("127.0.0.1:8") && gate.url.ends_with("/a/b?c"));
         let gate = Gate::before("http://127.0.0.1:8080").unwrap();
         assert_eq!(gate.upstream, "127.0.0.1:8080");
         assert_eq!(gate.url, format!("http://{}", gate.listen));

@@ -705,6 +705,8 @@ impl Demo {
             scenario: Some(&self.scenario_path),
             scores: &self.scores,
             notes: &[NOT_AUDITED.to_owned()],
+            held: &[],
+            answer: &loop_report::of_prediction(&self.prediction),
             more: vec![self.section()?],
         })?;
         page.write(&args.report).map_err(Failure::machine)?;
