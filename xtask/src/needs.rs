@@ -28,6 +28,7 @@ const NEEDS: &[Need] = &[
         package: "apache2-bin",
         reason: "a private prefork Apache is measured; the package starts no service",
     },
+    Need { programs: &["nginx"], package: "nginx", reason: "a private nginx is measured" },
     Need {
         programs: &["python3"],
         package: "python3-venv",
@@ -230,6 +231,7 @@ mod tests {
             found,
             [
                 "apache2-bin",
+                "nginx",
                 "python3-venv",
                 "postgresql",
                 "maven",

@@ -20,11 +20,14 @@ use crate::Scenario;
 
 mod buckets;
 mod build;
+mod causes;
 mod demands;
 mod draft;
 mod evidence;
+mod falling;
 mod identify;
 mod linear;
+mod loads;
 mod logged;
 mod observed;
 mod points;
@@ -32,8 +35,10 @@ mod residuals;
 mod scalability;
 mod spans;
 mod statements;
+mod together;
 
 pub use buckets::QuantileWitness;
+pub use causes::{Cause, CauseKind, causes};
 pub use demands::{DemandEvidence, Window, fit_demands};
 pub use draft::{RowStand, SourceFit, SourceRow};
 pub use logged::{LoggedRequest, fit_log};
@@ -41,6 +46,7 @@ pub use points::{LoadPoint, fit_points};
 pub(crate) use residuals::with_quantum;
 pub use spans::{Span as TraceSpan, fit_spans};
 pub use statements::{Statement, StatementEvidence, fit_statements};
+pub use together::{LeftOut, together};
 
 use build::build;
 use evidence::Evidence;
@@ -114,6 +120,15 @@ impl Residual {
     }
 }
 
+/// A fit to runs by what they tell most by.
+#[derive(Clone, Debug)]
+pub enum Fitted {
+    /// By the sizes of the documents: demand of a byte and of a request, and slots.
+    BySizes(Fit),
+    /// By the loads alone: clients, throughput and response.
+    ByLoads(SourceFit),
+}
+
 /// Why no scenario could be fitted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FitError {
@@ -121,6 +136,8 @@ pub enum FitError {
     Run(String, String),
     /// The runs ask for different documents.
     Documents,
+    /// All runs have one load: its clients.
+    OneLoad(u32),
     /// No run has a single client.
     NoLowLoad,
     /// No run is saturated: the most clients, and the utilisation reached with them.
@@ -145,6 +162,11 @@ impl fmt::Display for FitError {
                     "the runs ask for different documents: fit those of one document set together"
                 )
             }
+            FitError::OneLoad(clients) => write!(
+                f,
+                "all runs have one load, {clients} client(s), so a demand cannot be told from a ceiling: \
+                 measure a small load and a saturating one, such as `--clients 1,4,16`"
+            ),
             FitError::NoLowLoad => write!(
                 f,
                 "no run has a single client, so service cannot be told from waiting: measure one with \
@@ -176,6 +198,45 @@ impl fmt::Display for FitError {
 
 impl std::error::Error for FitError {}
 
+/// Fits a scenario to runs that belong together: by the sizes of their documents where these tell
+/// something, else by their loads. The first note says why it was by loads.
+///
+/// # Errors
+/// If the runs have one load, or contradict the model.
+pub fn fit_runs(runs: &[RunRecord], options: &FitOptions) -> Result<Fitted, FitError> {
+    if options.cores == Some(0) {
+        return Err(FitError::TooLittle("`--cores` must be at least 1".into()));
+    }
+    if options.slots == Some(0) {
+        return Err(FitError::TooLittle("`--slots` must be at least 1".into()));
+    }
+    let why = match by_sizes(runs, options) {
+        Ok(fit) => return Ok(Fitted::BySizes(fit)),
+        Err(error @ FitError::DoesNotFit(_)) => return Err(error),
+        Err(FitError::Run(_, why)) => why,
+        Err(lacking) => lacking.to_string(),
+    };
+    let mut fit = loads::fit_loads(runs, options)?;
+    fit.notes.insert(0, format!("fitted to clients, throughput and response, not to sizes: {why}"));
+    Ok(Fitted::ByLoads(fit))
+}
+
+/// Fit by sizes, where there are several or one is enough.
+fn by_sizes(runs: &[RunRecord], options: &FitOptions) -> Result<Fit, FitError> {
+    let seen = runs
+        .iter()
+        .map(|run| Observed::new(run, options.confidence))
+        .collect::<Result<Vec<_>, _>>()?;
+    // One size tells no slots: they must be given.
+    if options.slots.is_none()
+        && let Some(one) = seen.iter().find(|run| !run.classes.is_empty() && !run.tells_sizes())
+    {
+        let why = "all documents have one size, and no slots are given with `--slots`";
+        return Err(FitError::Run(one.id.clone(), why.into()));
+    }
+    fit(runs, options)
+}
+
 /// Fits a scenario to closed runs of one document set.
 ///
 /// # Errors
@@ -185,6 +246,17 @@ pub fn fit(runs: &[RunRecord], options: &FitOptions) -> Result<Fit, FitError> {
         .iter()
         .map(|run| Observed::new(run, options.confidence))
         .collect::<Result<Vec<_>, _>>()?;
+    for run in &runs {
+        let error = |why: &str| Err(FitError::Run(run.id.clone(), why.into()));
+        if run.classes.is_empty() {
+            return error("the sizes of the documents are not known");
+        }
+        if run.think_s > 0.0 {
+            return error(
+                "the clients think, so that sizes tell little: measure without `--think`",
+            );
+        }
+    }
     let low = runs.iter().find(|run| run.clients == 1).ok_or(FitError::NoLowLoad)?;
     let high = runs.iter().max_by_key(|run| run.clients).ok_or(FitError::NoLowLoad)?;
     if runs.iter().any(|run| run.documents != low.documents) {

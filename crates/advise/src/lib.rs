@@ -33,9 +33,10 @@ pub use explain::{
     NextLoad, NextRun, Pace, Side, Tool, ToolMean, ToolPart, ToolRun, explain,
 };
 pub use fit::{
-    DemandEvidence, Fit, FitError, FitOptions, LoadPoint, LoggedRequest, QuantileWitness, Residual,
-    RowStand, SourceFit, SourceRow, Statement, StatementEvidence, TraceSpan, Window, fit,
-    fit_demands, fit_log, fit_points, fit_spans, fit_statements, names,
+    Cause, CauseKind, DemandEvidence, Fit, FitError, FitOptions, Fitted, LeftOut, LoadPoint,
+    LoggedRequest, QuantileWitness, Residual, RowStand, SourceFit, SourceRow, Statement,
+    StatementEvidence, TraceSpan, Window, causes, fit, fit_demands, fit_log, fit_points, fit_runs,
+    fit_spans, fit_statements, names, together,
 };
 pub use formula::{
     BestByFormula, Bounds, CacheAnswer, ClassAnswer, DocumentAnswer, Effort, FormulaAnswer,

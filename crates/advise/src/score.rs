@@ -6,7 +6,9 @@ use sim::Options;
 
 use crate::fit::with_quantum;
 use crate::predict::{AskError, Load, Numbers, Point, Value, at, simulate};
-use crate::{Approximation, DemandEntry, PerByte, Prediction, Scenario, Span};
+use crate::{
+    Approximation, DemandEntry, DistEntry, PerByte, Prediction, Scenario, Span, StationName,
+};
 
 /// Largest distances of a measured value from the simulated one that count as right, as shares of
 /// the simulated value.
@@ -276,13 +278,19 @@ fn accounts(
     Ok(steps)
 }
 
-/// The scenario with all demands by size multiplied.
+/// The scenario with all demands multiplied for which jobs queue.
 fn with_demand_scaled(scenario: &Scenario, factor: f64) -> Scenario {
     let mut changed = scenario.clone();
     for station in &mut changed.stations {
-        if let Some(DemandEntry::BySize(demand)) = &mut station.demand {
-            demand.per_byte = PerByte(demand.per_byte.0 * factor);
-            demand.base = Span(demand.base.0 * factor);
+        match &mut station.demand {
+            Some(DemandEntry::BySize(demand)) => {
+                demand.per_byte = PerByte(demand.per_byte.0 * factor);
+                demand.base = Span(demand.base.0 * factor);
+            }
+            Some(DemandEntry::Time(_)) if station.kind == StationName::Delay => {}
+            Some(DemandEntry::Time(DistEntry::Constant(time))) => time.0 *= factor,
+            Some(DemandEntry::Time(DistEntry::Shaped(shaped))) => shaped.mean.0 *= factor,
+            Some(DemandEntry::OfTrace(_)) | None => {}
         }
     }
     changed

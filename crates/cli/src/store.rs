@@ -96,6 +96,32 @@ pub fn read_run(path: &Path) -> Result<RunRecord, Failure> {
         .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
 }
 
+/// The files of runs in `./.sekisho/runs/`, the newest first: `ID.jsonl`, and `ID.tpcc.json` of TPC-C.
+///
+/// # Errors
+/// If the folder is there and cannot be read.
+pub fn run_files() -> Result<Vec<PathBuf>, Failure> {
+    let folder = Path::new(".sekisho").join("runs");
+    let entries = match fs::read_dir(&folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(|error| {
+            Failure::Machine(format!("cannot read the folder {}: {error}", folder.display()))
+        })?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(Failure::machine)?.file_name();
+        let is_run = |name: &str| name.split_once('.').is_some_and(|(_, end)| ENDS.contains(&end));
+        names.extend(name.to_str().filter(|name| is_run(name)).map(str::to_owned));
+    }
+    // A name begins with the moment.
+    names.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(names.into_iter().map(|name| folder.join(name)).collect())
+}
+
+/// Ends of the names of runs, after the id.
+const ENDS: [&str; 2] = ["jsonl", "tpcc.json"];
+
 /// Writes a run record, finished or not.
 ///
 /// # Errors

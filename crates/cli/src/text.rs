@@ -304,6 +304,20 @@ pub fn shell_word(path: &std::path::Path) -> String {
     if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
+/// The commands to type after the next one, each as it can be pasted.
+pub fn then(command: &str) -> String {
+    next(command).replacen("  next:", "  then:", 1)
+}
+
+/// A word of a command as a shell reads it again.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+:,=@%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// The words of a command; a space between single quotes does not end one.
 fn words(command: &str) -> impl Iterator<Item = &str> {
     let mut quoted = false;

@@ -108,11 +108,14 @@ impl<'r> Page<'r> {
 
     fn verdict(&mut self, verdict: &Verdict) {
         let word = verdict.outcome.word();
+        let details = verdict.details.iter();
+        let details = details.map(|text| format!("<span class=\"detail\">{}</span>", inline(text)));
         let _ = writeln!(
             self.html,
-            "<p class=\"verdict {word}\">{}<span class=\"line\">{}</span></p>",
+            "<p class=\"verdict {word}\">{}<span class=\"line\">{}</span>{}</p>",
             outcome(verdict.outcome),
-            inline(&verdict.line)
+            inline(&verdict.line),
+            details.collect::<String>()
         );
     }
 

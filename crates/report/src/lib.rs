@@ -82,6 +82,9 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// The finding in one line.
     pub line: String,
+    /// What follows from it: sentences in the same box.
+    #[serde(default)]
+    pub details: Vec<String>,
 }
 
 /// One thing that is needed to judge or to repeat the run: seed, host, commit, command, date.
@@ -205,7 +208,16 @@ impl Report {
     /// Sets the verdict.
     #[must_use]
     pub fn verdict(mut self, outcome: Outcome, line: impl Into<String>) -> Report {
-        self.verdict = Some(Verdict { outcome, line: line.into() });
+        self.verdict = Some(Verdict { outcome, line: line.into(), details: Vec::new() });
+        self
+    }
+
+    /// Adds a sentence to the box of the verdict, if there is one.
+    #[must_use]
+    pub fn detail(mut self, text: impl Into<String>) -> Report {
+        if let Some(verdict) = &mut self.verdict {
+            verdict.details.push(text.into());
+        }
         self
     }
 

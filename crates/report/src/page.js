@@ -291,8 +291,10 @@
     const labels = list.map((one) => {
       const [place, width] = [scaleX(one.x), widthOf(one.name) + 5];
       const right = frame.right - place >= width || place - frame.left < width;
-      const [from, to] = right ? [place, place + width] : [place - width, place];
-      return { ...one, place, right, from, to };
+      const start = right ? place : place - width;
+      // Where neither side has room, it is moved into the frame.
+      const from = Math.max(frame.left, Math.min(start, frame.right - width));
+      return { ...one, place, right, from, to: from + width };
     });
     const crossed = (order) =>
       d3.sum(order, (lower, row) =>
@@ -310,7 +312,7 @@
         strokeDasharray: dotted ? "3 3" : "none",
       }),
     );
-    const texts = ordered.map(({ name, x, right }, row) =>
+    const texts = ordered.map(({ name, x, right, place, from, to }, row) =>
       Plot.text([name], {
         x,
         frameAnchor: "top",
@@ -318,7 +320,7 @@
         textAnchor: right ? "start" : "end",
         lineAnchor: "bottom",
         fill: "var(--ink)",
-        dx: right ? 5 : -5,
+        dx: right ? from - place + 5 : to - place - 5,
         dy: -(ROW * row + 3),
         ...HALO,
       }),
@@ -648,6 +650,7 @@
   }
 
   const BAR = 18;
+  const STACK_APART = 20; // Rows of a stack this many times apart share no axis of time.
 
   function strip(width, { rows: given }) {
     const kinds = {
@@ -655,7 +658,7 @@
       soft: { pattern: "rising", colour: hue(1) },
     };
     const rows = given.map((row) => ({ ...row, name: `${row.name} (${row.kind})` }));
-    const { scale, finish } = bars(width, rows, 1, 58, {
+    const { scale, finish } = bars(width, rows, 1, 64, {
       format: (share) => `${number(share * 100)} %`,
       label: "Utilisation",
     });
@@ -673,7 +676,7 @@
       Plot.text(rows, {
         x: 1,
         y: (row) => row.bar + BAR / 2,
-        dx: 58,
+        dx: 64,
         textAnchor: "end",
         fontWeight: 600,
         fill: "var(--ink)",
@@ -702,17 +705,21 @@
       const total = d3.sum(values);
       return { name, values, total, note: `${withUnit(number(total), unit)} in all` };
     });
-    const maximum = d3.max(rows, (row) => row.total) || 1;
+    const totals = rows.map((row) => row.total).filter((total) => total > 0);
+    // On one axis of time the shorter of them could not be read: each bar is a whole then.
+    const shares = totals.length > 1 && d3.max(totals) > STACK_APART * d3.min(totals);
+    const maximum = shares ? 1 : d3.max(totals) || 1;
     const { scale, finish } = bars(width, rows, maximum, 18, {
-      format: number,
-      label: heading({ label: "Time", unit }),
+      format: shares ? (share) => `${number(share * 100)} %` : number,
+      label: shares ? "Share of each row's time" : heading({ label: "Time", unit }),
     });
     const pieces = rows
       .flatMap((row) => {
         let from = 0;
         return row.values.map((value, index) => {
-          const piece = { value, from, to: from + value, bar: row.bar, index, row: row.name };
-          from += value;
+          const length = shares && row.total > 0 ? value / row.total : value;
+          const piece = { value, from, to: from + length, bar: row.bar, index, row: row.name };
+          from += length;
           return piece;
         });
       })

@@ -88,7 +88,7 @@ impl Gate {
     pub fn stop(mut self) -> Result<Finished, Failure> {
         self.handle.drain().map_err(Failure::machine)?;
         let running = self.running.take().expect("it was not stopped yet");
-        let ended = running.join().map_err(|_| Failure::Machine("the monitor panicked".into()))?;
+        let ended = running.join().map_err(|_| Failure::Defect("the monitor panicked".into()))?;
         ended.map_err(Failure::machine)
     }
 }

@@ -40,22 +40,7 @@ pub(super) fn build(
             client: None,
             route: vec![RouteEntry::Name(names::PATH.into()), RouteEntry::Name(names::GATE.into())],
         }],
-        gates: vec![GateEntry {
-            name: names::GATE.into(),
-            slots: Some(slots),
-            servers: Vec::new(),
-            discipline: None,
-            router: None,
-            length: None,
-            ties: None,
-            load_information: None,
-            queues: None,
-            room: None,
-            wait_max: None,
-            unreachable: None,
-            control: None,
-            inside: vec![RouteEntry::Name(names::CPU.into())],
-        }],
+        gates: vec![gate(slots, names::CPU)],
         stations: stations(point, evidence.cores),
         caches: Vec::new(),
         agenda: None,
@@ -67,6 +52,26 @@ pub(super) fn build(
             parameters: parameters(point, draws, options.confidence),
             unidentified: Vec::new(),
         }),
+    }
+}
+
+/// The gate of so many slots before this station.
+pub(super) fn gate(slots: u32, station: &str) -> GateEntry {
+    GateEntry {
+        name: names::GATE.into(),
+        slots: Some(slots),
+        servers: Vec::new(),
+        discipline: None,
+        router: None,
+        length: None,
+        ties: None,
+        load_information: None,
+        queues: None,
+        room: None,
+        wait_max: None,
+        unreachable: None,
+        control: None,
+        inside: vec![RouteEntry::Name(station.into())],
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::{FitOptions, buckets::QuantileWitness, build::as_written};
 use crate::units::{Rate, Span};
 use crate::{
-    Calibration, ClassEntry, DemandEntry, DistEntry, DistName, Parameter, RouteEntry, Scenario,
-    ShapedEntry, StationEntry, StationName,
+    Calibration, ClassEntry, DemandEntry, DistEntry, DistName, GateEntry, Parameter, RouteEntry,
+    Scenario, ShapedEntry, StationEntry, StationName,
 };
 
 /// A scenario that was fitted to a source, and what it rests on.
@@ -73,6 +73,8 @@ pub(super) struct Draft {
     pub(super) stations: Vec<StationEntry>,
     pub(super) parameters: BTreeMap<String, Parameter>,
     pub(super) unidentified: Vec<String>,
+    /// The gate that the stations which queue stand behind, if there is one.
+    pub(super) gate: Option<GateEntry>,
 }
 
 impl Draft {
@@ -82,6 +84,7 @@ impl Draft {
             stations: Vec::new(),
             parameters: BTreeMap::new(),
             unidentified: Vec::new(),
+            gate: None,
         }
     }
 
@@ -138,7 +141,7 @@ impl Draft {
             name: options.name.clone(),
             seed: Some(options.seed),
             classes: self.classes,
-            gates: Vec::new(),
+            gates: self.gate.into_iter().collect(),
             stations: self.stations,
             caches: Vec::new(),
             agenda: None,

@@ -10,6 +10,8 @@ use crate::units::Bytes;
 pub(super) struct Observed {
     pub(super) id: String,
     pub(super) clients: u32,
+    /// Mean think time of its clients \[s\].
+    pub(super) think_s: f64,
     pub(super) throughput: Estimate,
     /// All that was asked for, completed or not.
     pub(super) documents: Vec<DocumentEntry>,
@@ -37,9 +39,6 @@ impl Observed {
         let LoadShape::Closed { clients, think_s } = run.header.load else {
             return Err(error("it has an open load; a fit needs closed runs (`--clients N`)"));
         };
-        if think_s > 0.0 {
-            return Err(error("its clients think, so it tells little; measure without `--think`"));
-        }
         let judgement = run.judge(confidence);
         if judgement.all.completed == 0 {
             return Err(error("nothing was completed in it"));
@@ -60,9 +59,6 @@ impl Observed {
         };
         let classes: Vec<_> =
             run.header.classes.iter().zip(&judgement.classes).filter_map(class).collect();
-        if classes.is_empty() {
-            return Err(error("the sizes of its documents are not known"));
-        }
         let documents = run.header.classes.iter().filter_map(|class| {
             Some(DocumentEntry {
                 name: class.name.clone(),
@@ -76,6 +72,7 @@ impl Observed {
         Ok(Observed {
             id,
             clients,
+            think_s,
             throughput: judgement.all.throughput,
             documents,
             classes,
@@ -93,6 +90,11 @@ impl Observed {
         let counts: Vec<f64> = self.intervals.iter().map(|[_, _, count]| *count).collect();
         let estimate = Estimate::from_ratio(&times, &counts, 0.95);
         (estimate.mean, standard_error(&estimate).abs())
+    }
+
+    /// True if documents of several known sizes were completed.
+    pub(super) fn tells_sizes(&self) -> bool {
+        self.classes.windows(2).any(|pair| pair[0].bytes != pair[1].bytes)
     }
 
     pub(super) fn means(&self) -> Vec<f64> {

@@ -8,13 +8,13 @@ use rand_distr::{Distribution, StandardNormal};
 use solve::{ClosedNetwork, Station};
 use workload::stream;
 
-use super::build::as_written;
+use super::build::{as_written, gate};
 use super::draft::{
     Draft, RowStand, SourceFit, SourceRow, constant, exponential, open_class, station,
 };
 use super::evidence::interval;
 use super::scalability::fit_scalability;
-use super::{FitError, FitOptions};
+use super::{FitError, FitOptions, falling, names};
 use crate::units::Span;
 use crate::{ClassEntry, DistEntry, StationName};
 
@@ -41,6 +41,8 @@ const LITTLE_MAX: f64 = 1.1;
 const NEAR_CEILING: f64 = 0.8;
 /// A delay shorter than this is none \[s\]: no scenario can hold it.
 const PAUSE_LEAST: f64 = 1e-9;
+/// Name of the station that queues.
+pub(super) const MACHINE: &str = "machine";
 /// However well the points fit, no measurement is better than this share.
 const NOISE_LEAST: f64 = 1e-4;
 /// Gains in misfit up to this count as none: a delay towards 0 gets better without end.
@@ -49,12 +51,22 @@ const BETTER: f64 = 1e-9;
 const TOLD_APART: f64 = 10.0;
 /// A misfit of throughput beyond this is no noise.
 const MISFIT_MAX: f64 = 0.25;
+/// Error of the network itself: no point counts as more certain than this share.
+const MODEL_ERROR: f64 = 0.02;
 
 /// D and P \[s\].
 #[derive(Clone, Copy)]
 struct Model {
     demand: f64,
     pause: f64,
+}
+
+/// Knowledge of points beside their numbers.
+pub(super) struct Measured<'a> {
+    /// Relative standard error of the throughput of each point.
+    pub(super) noise: &'a [f64],
+    /// Mean think time \[s\].
+    pub(super) think: f64,
 }
 
 /// Fits a closed network.
@@ -84,13 +96,76 @@ pub fn fit_points(
                 .into(),
         ));
     }
-    let servers = options.cores.unwrap_or(1).max(1);
-    let think = think(&points);
-    let fitter = Fitter { points: &points, think, servers };
+    let noise = vec![0.0; points.len()];
+    let fitter = Fitter::new(&points, &noise, think(&points), servers(options));
+    network(&fitter, draft, sources, options, falling).map(|mut fit| {
+        fit.notes.splice(0..0, notes);
+        fit
+    })
+}
+
+/// Fits a closed network to runs, behind a gate that holds nobody back: the slots of the gate are the
+/// most clients. Where the throughput falls by more than noise, the machine has the speed that was
+/// measured at each load.
+///
+/// # Errors
+/// If all points have one load, or no network comes near them.
+pub(super) fn fit_measured(
+    points: &[LoadPoint],
+    measured: &Measured<'_>,
+    sources: &[String],
+    options: &FitOptions,
+) -> Result<SourceFit, FitError> {
+    let mut pairs: Vec<(LoadPoint, f64)> =
+        points.iter().copied().zip(measured.noise.iter().copied()).collect();
+    pairs.sort_by(|a, b| a.0.clients.total_cmp(&b.0.clients));
+    let (points, noise): (Vec<LoadPoint>, Vec<f64>) = pairs.into_iter().unzip();
+    let [Some(first), Some(last)] = [points.first(), points.last()] else {
+        return Err(FitError::OneLoad(0));
+    };
+    if first.clients == last.clients {
+        return Err(FitError::OneLoad(first.clients as u32));
+    }
+    if last.clients > CLIENTS_MAX {
+        let cause =
+            format!("{} clients are more than {CLIENTS_MAX}: leave that run out", last.clients);
+        return Err(FitError::TooLittle(cause));
+    }
+    let fitter = Fitter::new(&points, &noise, measured.think, servers(options));
+    let mut draft = Draft::new();
+    draft.gate = Some(gate(options.slots.unwrap_or(last.clients as u32), MACHINE));
+    if options.slots.is_none() {
+        draft.unidentified.push(format!(
+            "how many slots (workers, threads) the server has: means of clients, throughput and \
+             response do not tell it; the scenario's gate has {:.0}, as many as there were clients, \
+             and holds nobody back",
+            last.clients
+        ));
+    }
+    if falling::is_falling(&points, &noise) {
+        return Ok(falling::fit(&fitter, draft, sources, options));
+    }
+    network(&fitter, draft, sources, options, false)
+}
+
+/// Servers of the queue, one where nothing else was said.
+fn servers(options: &FitOptions) -> u32 {
+    options.cores.unwrap_or(1).max(1)
+}
+
+/// The network nearest to the points, with the regions of its numbers.
+fn network(
+    fitter: &Fitter<'_>,
+    mut draft: Draft,
+    sources: &[String],
+    options: &FitOptions,
+    falling: bool,
+) -> Result<SourceFit, FitError> {
+    let Fitter { points, think, servers, .. } = *fitter;
     let model = fitter.fit(&fitter.seen());
     let fitted = fitter.throughputs(model);
     let seen: Vec<f64> = points.iter().map(|point| point.throughput).collect();
-    let misfit = root_mean_square(&seen, &fitted);
+    let misfit = root_mean_square(&seen, &fitted, &fitter.weights);
     if misfit > MISFIT_MAX {
         return Err(FitError::DoesNotFit(format!(
             "one queue and a delay are {:.0} % off these throughputs: is more than one thing being \
@@ -98,7 +173,7 @@ pub fn fit_points(
             100.0 * misfit
         )));
     }
-    let draws = bootstrap(&fitter, model, options.seed);
+    let draws = bootstrap(fitter, model, options.seed);
     let confidence = options.confidence;
     // Few points: the region also holds what comes out when any one of them is left out.
     let without = fitter.without_each();
@@ -113,7 +188,8 @@ pub fn fit_points(
         (demand, pause) = not_told_apart(&mut draft, model, demand, pause);
     }
     draft.parameter("demand", model.demand, demand, "s", options);
-    draft.parameter("delay", model.pause, pause, "s", options);
+    let told = |pause: f64| if pause < PAUSE_LEAST { 0.0 } else { pause };
+    draft.parameter("delay", told(model.pause), pause.map(told), "s", options);
     let cycle = model.demand + model.pause + think;
     let knees = |m: &Model| (m.demand + m.pause) / m.demand;
     let extra = think / model.demand;
@@ -122,12 +198,14 @@ pub fn fit_points(
     let knee = [m * (knee[0] + extra), m * (knee[1] + extra)];
     let most = points[points.len() - 1].clients;
     draft.clients("knee", m * cycle / model.demand, knee, most, options);
-    name_the_unidentified(&mut draft, demand, model, &points, options, falling);
+    name_the_unidentified(&mut draft, demand, model, points, options, falling);
     build(&mut draft, model, think, servers, most);
-    let rows = rows(&points, &fitted, think);
+    // Two numbers through two loads: they could not have been off.
+    let stand = if points.len() > 2 { RowStand::Compared } else { RowStand::TakenUp };
+    let rows = rows(points, &fitted, think, stand);
     let peak = seen.iter().copied().fold(0.0, f64::max);
     let scenario = draft.scenario(options, sources, [points[0].clients, most], peak);
-    Ok(SourceFit { scenario, rows, witnesses: Vec::new(), notes })
+    Ok(SourceFit { scenario, rows, witnesses: Vec::new(), notes: Vec::new() })
 }
 
 /// Says that the sum of demand and delay is told, and no more: the demand may be next to nothing.
@@ -211,13 +289,24 @@ fn think(points: &[LoadPoint]) -> f64 {
     if mean > 0.05 * cycle { mean } else { 0.0 }
 }
 
-struct Fitter<'a> {
-    points: &'a [LoadPoint],
-    think: f64,
+pub(super) struct Fitter<'a> {
+    pub(super) points: &'a [LoadPoint],
+    pub(super) noise: &'a [f64],
+    /// What each number that is fitted counts; of the throughputs, then of the responses.
+    weights: Vec<f64>,
+    pub(super) think: f64,
     servers: u32,
 }
 
-impl Fitter<'_> {
+impl<'a> Fitter<'a> {
+    fn new(points: &'a [LoadPoint], noise: &'a [f64], think: f64, servers: u32) -> Fitter<'a> {
+        let weight = |noise: &f64| 1.0 / (noise * noise + MODEL_ERROR * MODEL_ERROR);
+        let with_response = points.iter().zip(noise).filter(|(point, _)| point.response.is_some());
+        let responses = with_response.map(|(_, noise)| weight(noise));
+        let weights = noise.iter().map(weight).chain(responses).collect();
+        Fitter { points, noise, weights, think, servers }
+    }
+
     /// True where clients mostly think: there a measured response tells what the throughput hardly
     /// does.
     fn has_responses(&self) -> bool {
@@ -266,16 +355,32 @@ impl Fitter<'_> {
     }
 
     fn misfit(&self, model: Model, seen: &[f64]) -> f64 {
-        root_mean_square(seen, &self.fitted(model))
+        root_mean_square(seen, &self.fitted(model), &self.weights)
+    }
+
+    /// Relative error of each number, where the noise of the points was measured: that noise and the
+    /// network's own error, widened by Birge's ratio if the residuals are larger.
+    fn known_noise(&self, seen: &[f64], fitted: &[f64]) -> Vec<Option<f64>> {
+        if self.noise.iter().all(|noise| *noise == 0.0) {
+            return vec![None; seen.len()];
+        }
+        let residual = |((s, f), weight): ((&f64, &f64), &f64)| weight * (f / s).ln().powi(2);
+        let points = self.points.len();
+        let square: f64 =
+            seen.iter().zip(fitted).zip(&self.weights).take(points).map(residual).sum();
+        let birge = (square / (points as f64 - 2.0).max(1.0)).sqrt().max(1.0);
+        let own = self.weights[..seen.len()].iter();
+        own.map(|weight| Some(birge / weight.sqrt())).collect()
     }
 
     /// The models without each of the points, where at least three are left.
     fn without_each(&self) -> Vec<Model> {
         let count = if self.points.len() > 3 { self.points.len() } else { 0 };
         let without = |at: usize| {
-            let mut points = self.points.to_vec();
+            let (mut points, mut noise) = (self.points.to_vec(), self.noise.to_vec());
             points.remove(at);
-            let fitter = Fitter { points: &points, ..*self };
+            noise.remove(at);
+            let fitter = Fitter::new(&points, &noise, self.think, self.servers);
             fitter.fit(&fitter.seen())
         };
         (0..count).map(without).collect()
@@ -320,15 +425,19 @@ impl Fitter<'_> {
     }
 }
 
-fn root_mean_square(seen: &[f64], fitted: &[f64]) -> f64 {
-    let square: f64 = seen.iter().zip(fitted).map(|(s, f)| (f / s).ln().powi(2)).sum();
-    (square / seen.len() as f64).sqrt()
+/// Root of the weighted mean of ln(fitted / seen) squared.
+fn root_mean_square(seen: &[f64], fitted: &[f64], weights: &[f64]) -> f64 {
+    let each = seen.iter().zip(fitted).zip(weights);
+    let (square, all) = each.fold((0.0, 0.0), |(square, all), ((s, f), weight)| {
+        (square + weight * (f / s).ln().powi(2), all + weight)
+    });
+    (square / all).sqrt()
 }
 
 /// Everything drawn anew with the noise that the residuals show.
 fn bootstrap(fitter: &Fitter<'_>, model: Model, seed: u64) -> Vec<Model> {
     let (seen, fitted) = (fitter.seen(), fitter.fitted(model));
-    let misfit = root_mean_square(&seen, &fitted).max(NOISE_LEAST);
+    let misfit = root_mean_square(&seen, &fitted, &fitter.weights).max(NOISE_LEAST);
     // A response is no point more.
     let count = fitter.points.len() as f64;
     // Two numbers were fitted; with few points their residuals look too small, and a normal too
@@ -341,6 +450,8 @@ fn bootstrap(fitter: &Fitter<'_>, model: Model, seed: u64) -> Vec<Model> {
     let with_response = fitter.points.iter().zip(throughputs);
     let with_response = with_response.filter(|(point, _)| point.response.is_some());
     let busy = throughputs.iter().chain(with_response.map(|(_, x)| x)).map(|x| x / peak);
+    let busy: Vec<f64> = busy.collect();
+    let known = fitter.known_noise(&seen, &fitted);
     let fitted: Vec<(f64, f64)> = fitted.iter().copied().zip(busy).collect();
     let square = |((fit, busy), seen): (&(f64, f64), &f64)| ((seen / fit).ln() / busy).powi(2);
     let own = fitted.iter().zip(&seen).map(square).sum::<f64>() / fitted.len() as f64;
@@ -349,11 +460,11 @@ fn bootstrap(fitter: &Fitter<'_>, model: Model, seed: u64) -> Vec<Model> {
     let mut normal = move || -> f64 { StandardNormal.sample(&mut chance) };
     (0..DRAWS)
         .map(|_| {
-            let drawn = |(fit, busy): &(f64, f64)| {
-                let noise = student * misfit.max(own * busy);
+            let drawn = |((fit, busy), known): (&(f64, f64), &Option<f64>)| {
+                let noise = known.unwrap_or(student * misfit.max(own * busy));
                 fit * (noise * normal()).exp()
             };
-            let drawn: Vec<f64> = fitted.iter().map(drawn).collect();
+            let drawn: Vec<f64> = fitted.iter().zip(&known).map(drawn).collect();
             fitter.fit(&drawn)
         })
         .collect()
@@ -400,13 +511,14 @@ fn name_the_unidentified(
 }
 
 fn build(draft: &mut Draft, model: Model, think: f64, servers: u32, most: f64) {
-    let mut queue = station("machine", StationName::Sharing, servers);
+    let mut queue = station(MACHINE, StationName::Sharing, servers);
     queue.demand = Some(exponential(model.demand));
     let mut delay = station("elsewhere", StationName::Delay, 1);
     // The search goes towards no delay without end; a scenario has it or has not.
     let pause = if model.pause < PAUSE_LEAST { 0.0 } else { model.pause };
     delay.demand = Some(constant(pause));
-    let open = open_class("requests", 1.0, &["elsewhere", "machine"]);
+    let way = if draft.gate.is_some() { names::GATE } else { MACHINE };
+    let open = open_class("requests", 1.0, &["elsewhere", way]);
     draft.classes.push(ClassEntry {
         matrix: std::collections::BTreeMap::new(),
         rate: None,
@@ -418,27 +530,29 @@ fn build(draft: &mut Draft, model: Model, think: f64, servers: u32, most: f64) {
     draft.stations.push(queue);
 }
 
-fn rows(points: &[LoadPoint], fitted: &[f64], think: f64) -> Vec<SourceRow> {
+pub(super) fn rows(
+    points: &[LoadPoint],
+    fitted: &[f64],
+    think: f64,
+    stand: RowStand,
+) -> Vec<SourceRow> {
     let mut rows = Vec::new();
     for (point, x) in points.iter().zip(fitted) {
-        let name = format!("{} clients", point.clients);
+        let name = match point.clients {
+            1.0 => "1 client".to_owned(),
+            clients => format!("{clients} clients"),
+        };
         let measured = point.throughput;
         rows.push(SourceRow {
             name: format!("X, {name}"),
             measured,
             fitted: *x,
             unit: "1/s",
-            stand: RowStand::Compared,
+            stand,
         });
         if let Some(measured) = point.response {
             let fitted = point.clients / x - think;
-            rows.push(SourceRow {
-                name: format!("R, {name}"),
-                measured,
-                fitted,
-                unit: "s",
-                stand: RowStand::Compared,
-            });
+            rows.push(SourceRow { name: format!("R, {name}"), measured, fitted, unit: "s", stand });
         }
     }
     rows

@@ -14,6 +14,7 @@ mod fuzz;
 mod grid;
 mod kinds;
 mod layers;
+mod loads;
 mod policies;
 mod product;
 mod questions;

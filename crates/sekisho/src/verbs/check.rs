@@ -1,5 +1,6 @@
 //! `sekisho check`: runs against expectations, or against a stored prediction.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,14 +9,16 @@ use std::str::FromStr;
 use advise::{Prediction, Quantity, Rate, Right, Score, Span, Tolerance, Value};
 use clap::Args as ClapArgs;
 use cli::text::{
-    Table, filled, label, next, paragraph, percent, rate, rate_estimate, sentence, time,
-    time_estimate,
+    Table, filled, label, next, paragraph, percent, quoted, rate, rate_estimate, sentence,
+    shell_word, time, time_estimate,
 };
 use cli::{Failure, Verdict, say, store, turning};
 use measure::{Change, ChangeVerdict, Estimate, Judgement, LoadShape, Measures, RunRecord};
 use sim::Options;
 
+use super::newest::Newest;
 use super::tpcc;
+use super::typed::Typed;
 
 /// Hold runs against expectations, or against a stored prediction
 #[derive(ClapArgs)]
@@ -25,12 +28,14 @@ Limits: pQQ, mean, rate or errors, for all documents or for one: 'p99<50ms',
 
 Examples:
   sekisho check .sekisho/runs/RUN.jsonl --expect 'p99<50ms'
-  sekisho check .sekisho/runs/RUN.jsonl --prediction .sekisho/predictions/P.json
+  sekisho check --last 2 --prediction .sekisho/predictions/P.json --slots 8
   sekisho check .sekisho/runs/RUN.jsonl --against .sekisho/runs/RUN.jsonl")]
 pub(crate) struct Args {
     /// Run records, of TPC-C's transactions without waits too
-    #[arg(value_name = "RUN", required = true)]
+    #[arg(value_name = "RUN")]
     runs: Vec<PathBuf>,
+    #[command(flatten)]
+    newest: Newest,
     /// A limit that every run must hold
     #[arg(long, value_name = "LIMIT")]
     expect: Vec<Expectation>,
@@ -56,10 +61,11 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
                 .into(),
         ));
     }
+    let runs = args.newest.with(&args.runs)?;
     let baseline = args.against.as_deref().map(tpcc::read_run).transpose()?;
     let prediction = args.prediction.as_deref().map(read_prediction).transpose()?;
     let mut verdict = Verdict::Holds;
-    for path in &args.runs {
+    for path in &runs {
         let record = tpcc::read_run(path)?;
         let judgement = record.judge(0.95);
         let mut outcomes: Vec<Outcome> = args
@@ -105,12 +111,33 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         verdict = verdict.and(one);
     }
     if !args.json {
-        let names: Vec<String> = args.runs.iter().map(|path| path.display().to_string()).collect();
-        let prediction = args.prediction.as_ref().map(|path| format!(" {}", path.display()));
-        let files = format!("{}{}", names.join(" "), prediction.unwrap_or_default());
-        say(out, &format!("\n{}", next(&format!("sekisho report {files}"))))?;
+        say(out, &format!("\n{}", next(&args.report(&runs))))?;
     }
     Ok(verdict)
+}
+
+impl Args {
+    /// The report of these runs, held against the same.
+    fn report(&self, runs: &[PathBuf]) -> String {
+        let mut command = "sekisho report".to_owned();
+        for path in runs.iter().chain(&self.prediction) {
+            command += &format!(" {}", shell_word(path));
+        }
+        if let (Some(slots), Some(_)) = (self.slots, &self.prediction) {
+            command += &format!(" --slots {slots}");
+        }
+        for limit in &self.expect {
+            command += &format!(" --expect {}", quoted(&limit.to_string()));
+        }
+        command
+    }
+}
+
+/// Limits that a run was measured with, as its command line has them.
+pub(crate) fn expected(record: &RunRecord) -> Vec<Expectation> {
+    let typed = Typed::of_record(record);
+    let limits = typed.iter().flat_map(|typed| typed.values("expect"));
+    limits.filter_map(|limit| limit.parse().ok()).collect()
 }
 
 /// The smallest change between two runs that matters.
@@ -166,6 +193,16 @@ fn score_of(
     record: &RunRecord,
     slots: Option<u32>,
 ) -> Result<Score, Failure> {
+    let several = slots_told(prediction, record);
+    if slots.is_none() && several.len() > 1 {
+        let several: Vec<String> = several.iter().map(u32::to_string).collect();
+        return Err(Failure::Usage(format!(
+            "the prediction {} speaks of {} with {} slots: say with `--slots` how many the server had",
+            prediction.id,
+            advise::load_of(record),
+            several.join(" and ")
+        )));
+    }
     let Some(point) = advise::point_for(prediction, record, slots) else {
         let known: Vec<String> =
             prediction.points.iter().map(|point| point_text(point.load, point.slots)).collect();
@@ -180,6 +217,13 @@ fn score_of(
     let (scenario, tolerance) = (&prediction.scenario, Tolerance::default());
     turning("simulating", || advise::score(scenario, point, record, tolerance, &options))
         .map_err(Failure::usage)
+}
+
+/// The numbers of slots with which a prediction speaks of a run's load.
+pub(crate) fn slots_told(prediction: &Prediction, record: &RunRecord) -> BTreeSet<u32> {
+    let load = advise::load_of(record);
+    let points = prediction.points.iter().filter(|point| point.load == load);
+    points.filter_map(|point| point.slots).collect()
 }
 
 /// Simulations that only explain need not be precise.

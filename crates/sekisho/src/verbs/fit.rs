@@ -4,16 +4,21 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use advise::{
-    Calibration, Fit, FitError, FitOptions, LoadPoint, Parameter, QuantileWitness, RowStand,
-    Scenario, SourceFit, SourceRow, Span, StatementEvidence,
+    Calibration, Fit, FitError, FitOptions, Fitted, LoadPoint, Parameter, QuantileWitness,
+    RowStand, Scenario, SourceFit, SourceRow, Span, StatementEvidence,
 };
 use clap::{Args as ClapArgs, ValueEnum};
-use cli::text::{Table, bytes, label, next, paragraph, percent, sentence, time, time_estimate};
+use cli::text::{
+    Table, bytes, label, next, paragraph, percent, sentence, shell_word, time, time_estimate,
+};
 use cli::{Failure, Verdict, say, store, turning};
 use formats::sources::{self, Fields, Metrics};
 use measure::{Judgement, LoadShape, RunRecord};
 
+use super::newest::Newest;
 use super::tpcc;
+
+mod doubtful;
 
 /// Source that a scenario is fitted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -37,6 +42,7 @@ enum Source {
 #[command(after_help = "\
 Examples:
   sekisho fit .sekisho/runs/*.jsonl --cores 1 --out scenario.toml
+  sekisho fit --last
   sekisho fit .sekisho/runs/*.tpcc.json --cores 2
   sekisho fit --from points points.csv
   sekisho fit --from access-log access.log --cores 1
@@ -45,8 +51,10 @@ Examples:
   sekisho fit --from spans spans.json")]
 pub(crate) struct Args {
     /// Run records of one document set, or of one database under TPC-C, or files of the source that --from names
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE")]
     runs: Vec<PathBuf>,
+    #[command(flatten)]
+    newest: Newest,
     /// What the files are
     #[arg(long, value_name = "SOURCE", default_value = "runs")]
     from: Source,
@@ -105,17 +113,25 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         let cause = format!("`{name}` is of other sources than run records; say which with --from");
         return Err(Failure::Usage(cause));
     }
-    let of_tpcc = args.runs.iter().filter(|path| tpcc::is_record(path)).count();
+    let files = args.newest.with(&args.runs)?;
+    let of_tpcc = files.iter().filter(|path| tpcc::is_record(path)).count();
     if of_tpcc > 0 {
-        if of_tpcc < args.runs.len() {
+        if of_tpcc < files.len() {
             let cause =
                 "records of TPC-C and of HTTP load tell of different services: fit them apart";
             return Err(Failure::usage(cause));
         }
-        return run_tpcc(args, out);
+        return run_tpcc(args, &files, out);
     }
-    let read = || args.runs.iter().map(|path| store::read_run(path)).collect::<Result<Vec<_>, _>>();
-    let runs = turning("reading", read)?;
+    run_http(args, &files, out)
+}
+
+/// Fits records of HTTP load: those that belong together.
+fn run_http(args: &Args, files: &[PathBuf], out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let read = || files.iter().map(|path| store::read_run(path)).collect::<Result<Vec<_>, _>>();
+    let all = turning("reading", read)?;
+    let (taken, left) = advise::together(&all, 0.95).map_err(Failure::usage)?;
+    let runs: Vec<RunRecord> = taken.iter().map(|&at| all[at].clone()).collect();
     let options = FitOptions {
         slots: args.slots,
         cores: args.cores,
@@ -124,27 +140,63 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         date: store::now_rfc3339(),
         name: runs.first().map_or(String::new(), |run| run.header.target.clone()),
     };
-    let fit = match turning("fitting", || advise::fit(&runs, &options)) {
-        Ok(fit) => fit,
+    let fitted = match turning("fitting", || advise::fit_runs(&runs, &options)) {
+        Ok(fitted) => fitted,
         Err(error @ FitError::DoesNotFit(_)) => {
-            return no_fit(Verdict::DoesNotFit, &error, args.json, out);
+            return doubtful::no_fit(&error, &runs, args.json, out);
         }
-        Err(error) => return Err(Failure::usage(error)),
+        Err(error) => return Err(doubtful::lacking(&error, &runs, &left)),
     };
-    store::write_whole(&args.out, &scenario_text(&fit.scenario)?)?;
+    let (scenario, mut object, text) = match &fitted {
+        Fitted::BySizes(fit) => (&fit.scenario, json(fit), fit_text(fit)),
+        Fitted::ByLoads(fit) => (&fit.scenario, source_json(fit), source_text(fit)),
+    };
+    // What is written must be runnable.
+    scenario.network().map_err(Failure::usage)?;
+    store::write_whole(&args.out, &scenario_text(scenario)?)?;
     if args.json {
-        say(out, &format!("{}\n", json(&fit)))?;
-    } else {
-        say(out, &fit_text(&fit))?;
-        let path = args.out.display();
-        let command = next(&format!("sekisho ask {path} --clients 8,64 --slots 2,8"));
-        say(out, &format!("\n  scenario: {path}\n{command}"))?;
+        object["by"] = match &fitted {
+            Fitted::BySizes(_) => "sizes".into(),
+            Fitted::ByLoads(_) => "loads".into(),
+        };
+        let left = left.iter().map(|one| serde_json::json!({"run": one.run, "why": one.why}));
+        object["left_out"] = left.collect();
+        say(out, &format!("{object}\n"))?;
+        return Ok(Verdict::Holds);
     }
+    say(out, &text)?;
+    say(out, &doubtful::left_out(&left))?;
+    let path = args.out.display();
+    let (clients, slots) = asked(scenario);
+    let file = shell_word(&args.out);
+    let command = next(&format!("sekisho ask {file} --clients {clients} --slots {slots}"));
+    say(out, &format!("\n  scenario: {path}\n{command}"))?;
     Ok(Verdict::Holds)
+}
+
+/// Loads and slots to ask a fitted scenario about: around its knee or peak, and beyond what was measured.
+fn asked(scenario: &Scenario) -> (String, String) {
+    let calibration = scenario.calibration.as_ref();
+    let parameter = |name: &str| calibration.and_then(|of| of.parameters.get(name));
+    let best = match parameter("peak").or_else(|| parameter("knee")) {
+        Some(clients) => clients.value.round().clamp(1.0, 1e4) as u32,
+        None if parameter("demand").is_none() => return ("8,64".into(), "2,8".into()),
+        None => 2,
+    };
+    let most = calibration.map_or(8, |of| of.clients[1]).max(2);
+    let slots = [best, best.saturating_mul(4)];
+    let clients = [most, most.saturating_mul(4)];
+    (clients.map(|n| n.to_string()).join(","), slots.map(|n| n.to_string()).join(","))
 }
 
 /// Fits one of the other sources.
 fn run_source(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    if args.newest.is_asked() {
+        return Err(Failure::usage("`--last` takes run records; name the files of another source"));
+    }
+    if args.runs.is_empty() {
+        return Err(Failure::usage("no file of the source is named"));
+    }
     if args.slots.is_some() {
         let cause = "`--slots` is of run records: no other source tells slots apart";
         return Err(Failure::usage(cause));
@@ -221,7 +273,7 @@ fn told(
 }
 
 /// Fits records of TPC-C's transactions without waits: each is a point of a closed load.
-fn run_tpcc(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+fn run_tpcc(args: &Args, files: &[PathBuf], out: &mut dyn Write) -> Result<Verdict, Failure> {
     if args.slots.is_some() {
         let cause = "`--slots` is of HTTP load: connections to a database are its clients here";
         return Err(Failure::usage(cause));
@@ -229,7 +281,7 @@ fn run_tpcc(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
     if args.cores == Some(0) {
         return Err(Failure::usage("`--cores` must be at least 1"));
     }
-    let runs = args.runs.iter().map(|path| tpcc::read_run(path)).collect::<Result<Vec<_>, _>>()?;
+    let runs = files.iter().map(|path| tpcc::read_run(path)).collect::<Result<Vec<_>, _>>()?;
     let first = runs.first().map(|run| &run.header);
     if let Some(other) = runs.iter().find(|run| {
         first.is_some_and(|first| {
@@ -511,7 +563,7 @@ pub(crate) fn keep_scenario(scenario: &Scenario, id: &str) -> Result<PathBuf, Fa
 
 /// A scenario as a file.
 pub(crate) fn scenario_text(scenario: &Scenario) -> Result<String, Failure> {
-    toml::to_string(scenario).map_err(Failure::machine)
+    toml::to_string(scenario).map_err(Failure::defect)
 }
 
 fn json(fit: &Fit) -> serde_json::Value {

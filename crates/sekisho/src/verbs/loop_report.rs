@@ -8,11 +8,19 @@ use advise::{Calibration, Fit, Load, Point, Prediction, Quantity, Right, Score};
 use cli::{Failure, Verdict, text};
 use measure::{Histogram, Judgement, LittleVerdict, LoadShape, RunRecord};
 use report::{
-    Axis, Cell, Column, Curves, Figure, FigureError, Kind, Live, Outcome, Plot, Quantiles,
+    Axis, Cell, Column, Curves, Figure, FigureError, Kind, Live, Mark, Outcome, Plot, Quantiles,
     Reference, Report, Residuals, Role, Section, Series, Sliders, Stack, Strip, Table, TableError,
 };
 
 use super::check::{load_text, point_text, quantity_text};
+
+mod answer;
+mod coincide;
+mod measured;
+
+pub(crate) use answer::{Answer, of_prediction, of_runs};
+use coincide::{Named, merged};
+pub(crate) use measured::Held;
 
 /// Content of the page.
 pub(crate) struct Story<'a> {
@@ -25,7 +33,12 @@ pub(crate) struct Story<'a> {
     /// The file of the scenario that was predicted, if there is one.
     pub(crate) scenario: Option<&'a Path>,
     pub(crate) scores: &'a [Score],
+    /// Sentences under the verdict.
     pub(crate) notes: &'a [String],
+    /// Runs held against limits.
+    pub(crate) held: &'a [Held],
+    /// Knee, bottleneck and slots.
+    pub(crate) answer: &'a Answer,
     /// Sections after the curves.
     pub(crate) more: Vec<Section>,
 }
@@ -34,7 +47,7 @@ pub(crate) struct Story<'a> {
 pub(crate) fn page(story: &Story<'_>) -> Result<Report, Failure> {
     let judged: Vec<(&RunRecord, Judgement)> =
         story.runs.iter().map(|run| (run, run.judge(0.95))).collect();
-    build(story, &judged).map_err(|error| Failure::Machine(format!("the report: {error}")))
+    build(story, &judged).map_err(|error| Failure::Defect(format!("the report: {error}")))
 }
 
 /// A figure or a table with a number that cannot be drawn.
@@ -67,7 +80,10 @@ impl From<TableError> for Broken {
 impl Story<'_> {
     /// True if there are runs, and nothing that they were held against: of them nothing holds.
     pub(crate) fn is_only_measured(&self) -> bool {
-        !self.runs.is_empty() && self.fit.is_none() && self.scores.is_empty()
+        !self.runs.is_empty()
+            && self.fit.is_none()
+            && self.scores.is_empty()
+            && self.held.is_empty()
     }
 }
 
@@ -79,15 +95,24 @@ fn build(story: &Story<'_>, judged: &Judged<'_>) -> Result<Report, Broken> {
         verdict => outcome(verdict),
     };
     let mut report = Report::new(story.title).verdict(outcome, story.line.clone());
+    for line in &story.answer.lines {
+        report = report.detail(line.clone());
+    }
     for note in story.notes {
         report = report.lead(note.clone());
     }
     report = facts(report, story);
+    if !judged.is_empty() {
+        report = report.section(measured::numbers(judged, story.held)?);
+    }
     if let Some(section) = against_load(story, judged)? {
         report = report.section(section);
     }
     for section in &story.more {
         report = report.section(section.clone());
+    }
+    if let Some(section) = measured::over_time(judged)? {
+        report = report.section(section);
     }
     if let Some(section) = by_size(story, judged)? {
         report = report.section(section);
@@ -193,8 +218,8 @@ fn series_of(
     judged: &Judged<'_>,
     slots: Option<u32>,
     of: fn(&advise::Numbers) -> f64,
-    measured: fn(&Judgement) -> Dot,
-) -> Vec<Series> {
+    (measured, hue): (fn(&Judgement) -> Dot, u8),
+) -> Vec<Named> {
     let name = slots_name(slots);
     let points = points_of(story, slots);
     let simulated: Vec<_> = points.iter().map(|p| (x_of(p.load), of(&p.simulation))).collect();
@@ -210,14 +235,17 @@ fn series_of(
         })
         .collect();
     let mut all = Vec::new();
+    let mut add = |witness, series| {
+        all.push(Named { slots: name.clone(), witness, hue, series });
+    };
     if !simulated.is_empty() {
-        all.push(Series::dashed(format!("{name}, simulated"), simulated));
+        add("simulated", Series::dashed("", simulated));
     }
     if by_formula.len() > 1 {
-        all.push(Series::line(format!("{name}, formula"), by_formula));
+        add("formula", Series::line("", by_formula));
     }
     if !dots.is_empty() {
-        all.push(Series::estimated(format!("{name}, measured"), dots));
+        add("measured", Series::estimated("", dots));
     }
     all
 }
@@ -227,18 +255,28 @@ fn drawn(estimate: &measure::Estimate) -> (f64, Option<f64>) {
     (estimate.mean, Some(estimate.half_width).filter(|half| half.is_finite()))
 }
 
-fn throughput_series(story: &Story<'_>, judged: &Judged<'_>, slots: Option<u32>) -> Vec<Series> {
+fn throughput_series(
+    story: &Story<'_>,
+    judged: &Judged<'_>,
+    slots: Option<u32>,
+    hue: u8,
+) -> Vec<Named> {
     let measured = |judgement: &Judgement| Some(drawn(&judgement.all.throughput));
-    series_of(story, judged, slots, |numbers| numbers.throughput.mean, measured)
+    series_of(story, judged, slots, |numbers| numbers.throughput.mean, (measured, hue))
 }
 
 /// In milliseconds.
-fn response_series(story: &Story<'_>, judged: &Judged<'_>, slots: Option<u32>) -> Vec<Series> {
+fn response_series(
+    story: &Story<'_>,
+    judged: &Judged<'_>,
+    slots: Option<u32>,
+    hue: u8,
+) -> Vec<Named> {
     let measured = |judgement: &Judgement| {
         let (mean, half) = drawn(judgement.all.response.as_ref()?);
         Some((mean * 1e3, half.map(|half| half * 1e3)))
     };
-    series_of(story, judged, slots, |numbers| numbers.response.mean * 1e3, measured)
+    series_of(story, judged, slots, |numbers| numbers.response.mean * 1e3, (measured, hue))
 }
 
 /// Throughput and response against load: what was measured, what was predicted.
@@ -258,13 +296,25 @@ fn against_load(story: &Story<'_>, judged: &Judged<'_>) -> Result<Option<Section
     let x = if closed { Axis::linear("Load", "clients") } else { Axis::linear("Load", "1/s") };
     let mut throughput = Curves::new(x.clone(), Axis::linear("Throughput", "1/s"));
     let mut response = Curves::new(x, Axis::linear("Mean response", "ms"));
+    let (mut of_throughput, mut of_response) = (Vec::new(), Vec::new());
     for (hue, slots) in all_slots(story).into_iter().enumerate() {
-        for series in throughput_series(story, judged, slots) {
-            throughput = throughput.series(series.hue(hue as u8));
-        }
-        for series in response_series(story, judged, slots) {
-            response = response.series(series.hue(hue as u8));
-        }
+        of_throughput.extend(throughput_series(story, judged, slots, hue as u8));
+        of_response.extend(response_series(story, judged, slots, hue as u8));
+    }
+    if is_one_dot(&of_throughput) {
+        // A figure of one dot is a number, and stands in the table above.
+        return Ok(sliders(story).map(|sliders| Section::new("What if").sliders(sliders)));
+    }
+    for series in merged(of_throughput) {
+        throughput = throughput.series(series);
+    }
+    for series in merged(of_response) {
+        response = response.series(series);
+    }
+    if let Some(knee) = story.answer.knee.filter(|_| closed) {
+        let name = format!("N* = {knee:.1}");
+        throughput = throughput.reference(Reference::x(name.clone(), knee));
+        response = response.reference(Reference::x(name, knee));
     }
     if let Some(bound) = story.prediction.and_then(throughput_bound) {
         throughput = throughput.reference(Reference::y("no more is possible", bound));
@@ -295,6 +345,21 @@ fn against_load(story: &Story<'_>, judged: &Judged<'_>) -> Result<Option<Section
             .figure(response.live(Live::Response)),
         None => section.figure(throughput).figure(response),
     }))
+}
+
+/// True if all that a figure would show stands at one load.
+fn is_one_dot(all: &[Named]) -> bool {
+    let x = |mark: &Mark| -> Vec<f64> {
+        match mark {
+            Mark::Line(points) | Mark::Dashed(points) => {
+                points.iter().map(|point| point[0]).collect()
+            }
+            Mark::Dots(points) => points.iter().map(|point| point.x).collect(),
+            Mark::Band(points) => points.iter().map(|point| point[0]).collect(),
+        }
+    };
+    let all: Vec<f64> = all.iter().flat_map(|one| x(&one.series.mark)).collect();
+    all.windows(2).all(|pair| pair[0] == pair[1])
 }
 
 /// The scenario for the reader to turn, asked under the kind of load that the page is about.
@@ -691,15 +756,22 @@ fn next(story: &Story<'_>) -> Section {
             1 => ("loads and slots", " --slots 2,8"),
             _ => ("loads", ""),
         };
-        let file = story.scenario.unwrap_or(Path::new("scenario.toml")).display();
+        let Some(file) = story.scenario else {
+            return section.command("Look at the runs that are stored:", "sekisho runs");
+        };
         section.command(
             format!("Ask the scenario about other {what}:"),
-            format!("sekisho ask {file} --clients 8,64{slots}"),
+            format!("sekisho ask {} --clients 8,64{slots}", text::shell_word(file)),
+        )
+    } else if story.answer.knee.is_some() {
+        section.command(
+            "Fit a scenario to the runs of this service, and ask it:",
+            "sekisho fit .sekisho/runs/*.jsonl --out scenario.toml",
         )
     } else {
         section.command(
-            "Fit a scenario to runs with one client and with many:",
-            "sekisho fit .sekisho/runs/*.jsonl --out scenario.toml",
+            "A fit needs a small and a saturating load (`--clients 1,4,16`). The runs that are stored:",
+            "sekisho runs",
         )
     }
 }

@@ -1,19 +1,24 @@
 //! `sekisho measure http URL`: closed load, open load, or the search for the knee.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use advise::{Rate, Span};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use cli::text::{Table, bytes, label, next, paragraph, rate_estimate, sentence, time_estimate};
+use cli::text::{
+    Table, bytes, label, next, paragraph, rate_estimate, sentence, shell_word, time_estimate,
+};
 use cli::{Failure, Session, Verdict, progress, say, store};
 use load::http::{Load, PlanSpec};
-use measure::{Judgement, RunRecord, Until};
+use measure::{Judgement, LoadShape, RunRecord, Until};
 use workload::{Arrivals, Dist};
 
 use super::check::{Expectation, expect};
 use super::http_target::{TargetArgs, press};
+use super::invalid;
+use super::typed::Typed;
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {
@@ -109,7 +114,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     };
     let bar = progress((seconds * 10.0) as u64, "measuring");
     let mut verdict = Verdict::Holds;
-    let mut kept = Vec::new();
+    let mut kept: Vec<(PathBuf, RunRecord)> = Vec::new();
     for load in loads {
         let spec = args.spec(load)?;
         let record = press(spec, session, &bar)?;
@@ -120,7 +125,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         store::write_run(&path, &record)?;
         args.export(&record)?;
         verdict = verdict.and(show(&record, &args.expect, args.json, out)?);
-        kept.push(path);
+        kept.push((path, record));
         if session.interrupted() {
             verdict = Verdict::Interrupted;
             break;
@@ -128,17 +133,47 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     }
     bar.finish_and_clear();
     if !args.json {
-        say(out, &next_command(&kept))?;
+        say(out, &next_command(&kept, !args.expect.is_empty(), &session.command))?;
     }
     Ok(verdict)
 }
 
-fn next_command(kept: &[PathBuf]) -> String {
-    let names: Vec<String> = kept.iter().map(|path| path.display().to_string()).collect();
-    let recorded = format!("\n  recorded: {}\n", names.join("\n            "));
-    let verb = if kept.len() > 1 { "fit" } else { "report" };
-    recorded + &next(&format!("sekisho {verb} {}", names.join(" ")))
+/// Files of the runs, the change that an invalid one needs, and what to type next.
+fn next_command(kept: &[(PathBuf, RunRecord)], is_held: bool, words: &[String]) -> String {
+    let names: Vec<String> = kept.iter().map(|(path, _)| shell_word(path)).collect();
+    let mut text = format!("\n  recorded: {}\n", names.join("\n            "));
+    let judgements: Vec<Judgement> = kept.iter().map(|(_, record)| record.judge(0.95)).collect();
+    let runs: Vec<(&RunRecord, &Judgement)> =
+        kept.iter().map(|(_, record)| record).zip(&judgements).collect();
+    let typed = Typed::of(words);
+    if let Some(change) = invalid::change(&runs, typed.clone()) {
+        for why in &change.why {
+            text += &paragraph(&format!("to change: {why}"));
+        }
+        return text + &change.command.map_or(String::new(), |command| next(&command));
+    }
+    let records: Vec<RunRecord> = kept.iter().map(|(_, record)| record.clone()).collect();
+    let clients = |at: usize| match records[at].header.load {
+        LoadShape::Closed { clients, .. } => Some(clients),
+        LoadShape::Poisson { .. } | LoadShape::Fixed { .. } => None,
+    };
+    let together = advise::together(&records, 0.95).map(|(taken, _)| taken).unwrap_or_default();
+    let loads: BTreeSet<u32> = together.into_iter().filter_map(clients).collect();
+    let command = match (loads.first(), typed) {
+        _ if loads.len() > 1 => format!("sekisho fit {}", names.join(" ")),
+        // Of one load nothing can be fitted: a small and a saturating one are added.
+        (Some(&one), Some(typed)) if !is_held && one < MOST => {
+            let more = if one == 1 { [1, 4, 16] } else { [1, one, one.saturating_mul(4)] };
+            let more = more.map(|clients| clients.to_string()).join(",");
+            typed.for_another_load().with("clients", more).line()
+        }
+        _ => format!("sekisho report {}", names.join(" ")),
+    };
+    text + &next(&command)
 }
+
+/// Clients from which on more of them are not advised.
+const MOST: u32 = 256;
 
 impl HttpArgs {
     fn loads(&self) -> Result<Vec<Load>, Failure> {

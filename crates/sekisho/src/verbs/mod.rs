@@ -8,18 +8,23 @@ mod explain;
 mod fit;
 mod gate;
 mod http_target;
+mod invalid;
 mod json;
 mod knee;
 mod loop_report;
 mod measure;
+mod newest;
 mod private;
 mod report;
 mod reproduce;
+mod runs;
 mod sim;
 mod solve;
 mod tpcc;
+mod typed;
 
 use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -64,6 +69,8 @@ enum Verb {
     Check(check::Args),
     /// Say what the output of another load tool means
     Explain(explain::Args),
+    /// List the stored runs
+    Runs(runs::Args),
     /// Turn records and predictions into one HTML file
     Report(report::Args),
     /// Reproduce a paper: its values beside formula, simulation and measurement
@@ -83,9 +90,12 @@ pub fn main(supervised: origin::Supervised) -> ExitCode {
     };
     let session = Session::new();
     let mut out = std::io::stdout().lock();
-    match run(&call.verb, supervised, &session, &mut out) {
-        Ok(verdict) => verdict.into(),
-        Err(failure) => {
+    let ran = catch_unwind(AssertUnwindSafe(|| run(&call.verb, supervised, &session, &mut out)));
+    match ran {
+        Ok(Ok(verdict)) => verdict.into(),
+        // What it was has been said where it happened.
+        Err(_) => ExitCode::from(Failure::Defect(String::new()).code()),
+        Ok(Err(failure)) => {
             // Where even that cannot be written, the exit code still tells.
             complain(&format!("error: {failure}"));
             ExitCode::from(failure.code())
@@ -123,6 +133,7 @@ fn run(
         Verb::Tpcc(args) => tpcc::run(args, session, out),
         Verb::Check(args) => check::run(args, out),
         Verb::Explain(args) => explain::run(args, out),
+        Verb::Runs(args) => runs::run(args, out),
         Verb::Report(args) => report::run(args, out),
         Verb::Reproduce(args) => reproduce::run(args, supervised, session, out),
     }

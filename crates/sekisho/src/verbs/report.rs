@@ -5,29 +5,43 @@ use std::path::PathBuf;
 
 use advise::{Approximation, Prediction, Question, Rate, Scenario, Score, Tolerance};
 use clap::Args as ClapArgs;
-use cli::text::sentence;
+use cli::text::{paragraph, sentence};
 use cli::{Failure, Verdict, say, store, turning};
 use formats::exchange::read_scenario;
 use measure::RunRecord;
 use sim::Options;
 
 use super::ask;
-use super::check::{quick, read_prediction, verdict_of};
-use super::loop_report::{Story, page};
+use super::check::{
+    Expectation, Outcome, expect, expected, quick, read_prediction, slots_told, verdict_of,
+};
+use super::loop_report::{self, Held, Story, page};
+use super::newest::Newest;
 use super::tpcc;
 
 /// Turn run records (.jsonl, .tpcc.json), a stored prediction (.json) or a scenario (.toml) into one HTML file
 ///
-/// Runs that the prediction speaks of are scored. A scenario is predicted at and around its own load; whatever
+/// Runs that the prediction speaks of are scored. Runs are held against the limits with which they were measured,
+/// and those given here. A scenario is predicted at and around its own load; whatever
 /// has a scenario gets sliders that turn it inside the page.
 #[derive(ClapArgs)]
 #[command(after_help = "\
-Example:
-  sekisho report .sekisho/runs/RUN.jsonl --out report.html")]
+Examples:
+  sekisho report .sekisho/runs/RUN.jsonl --out report.html
+  sekisho report .sekisho/predictions/P.json --slots 8 --last 2
+  sekisho report --last --expect 'p99<50ms'")]
 pub(crate) struct Args {
     /// Run records and at most one prediction or scenario
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    newest: Newest,
+    /// A limit that every run must hold
+    #[arg(long, value_name = "LIMIT")]
+    expect: Vec<Expectation>,
+    /// The slots that the server had, where the prediction speaks of several numbers
+    #[arg(long, value_name = "N")]
+    slots: Option<u32>,
     /// File of the report
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     out: PathBuf,
@@ -39,7 +53,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let mut runs = Vec::new();
     let mut prediction: Option<Prediction> = None;
-    for path in &args.files {
+    let files = args.newest.with(&args.files)?;
+    for path in &files {
         if tpcc::is_record(path) {
             runs.push(turning("reading", || tpcc::read_run(path))?);
             continue;
@@ -58,17 +73,33 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         }
     }
     let scores = match &prediction {
-        Some(prediction) => scored(prediction, &runs)?,
+        Some(prediction) => scored(prediction, &runs, args.slots)?,
         None => Vec::new(),
     };
     let valid = runs.iter().all(|run| run.judge(0.95).is_valid());
     let right = scores.iter().map(Score::right).max().map_or(Verdict::Holds, verdict_of);
-    let verdict = if valid { right } else { right.and(Verdict::Invalid) };
+    let held = held(&runs, &args.expect);
+    let kept = held.iter().fold(right, |all, held| all.and(held.verdict));
+    let verdict = if valid { kept } else { kept.and(Verdict::Invalid) };
+    let answer = match &prediction {
+        Some(prediction) => loop_report::of_prediction(prediction),
+        None => turning("fitting", || loop_report::of_runs(&runs)),
+    };
+    let mut notes = Vec::new();
+    if let Some(prediction) = &prediction {
+        let unclear = runs.iter().filter(|run| slots_told(prediction, run).len() > 1).count();
+        if unclear > 0 && args.slots.is_none() {
+            notes.push(format!(
+                "{unclear} of the runs: not held against the prediction, which speaks of several numbers \
+                 of slots: say with `--slots` how many the server had"
+            ));
+        }
+    }
     // The page shows the formula's curve, wherever runs were held against it.
     let approximation = prediction.as_ref().map_or(Approximation::NONE, Prediction::approximation);
-    let line = line(prediction.as_ref(), runs.len(), scores.len());
+    let line = line(prediction.as_ref(), runs.len(), scores.len()) + &of_limits(&held);
     let is_scenario = |path: &&PathBuf| path.extension().is_some_and(|end| end == "toml");
-    let scenario = args.files.iter().find(is_scenario).map(PathBuf::as_path);
+    let scenario = files.iter().find(is_scenario).map(PathBuf::as_path);
     let story = Story {
         title: "Sekisho report",
         verdict,
@@ -78,7 +109,9 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         prediction: prediction.as_ref(),
         scenario,
         scores: &scores,
-        notes: &[],
+        notes: &notes,
+        held: &held,
+        answer: &answer,
         more: Vec::new(),
     };
     let report = turning("drawing", || page(&story))?;
@@ -93,14 +126,72 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         let object = serde_json::json!({
             "verdict": word, "exit_code": verdict.code(),
             "approximate": approximation.approximate, "error": approximation.error,
-            "scores": scores, "report": path,
+            "scores": scores, "expectations": held.iter().map(outcome).collect::<Vec<_>>(),
+            "knee_clients": answer.knee, "answer": answer.lines, "report": path,
         });
         say(out, &format!("{object}\n"))?;
         return Ok(verdict);
     }
     let line = sentence(&format!("{word}: {line}"));
-    say(out, &format!("{line}\n  report: {}\n", path.display()))?;
+    let mut text = format!("{line}\n");
+    let failing = held.iter().filter(|held| held.verdict != Verdict::Holds);
+    for held in failing {
+        text += &paragraph(&format!("{}: run {}: {}", held.verdict.word(), held.run, held.line));
+    }
+    for told in answer.lines.iter().chain(&notes) {
+        text += &paragraph(told);
+    }
+    say(out, &format!("{text}\n  report: {}\n", path.display()))?;
     Ok(verdict)
+}
+
+fn outcome(held: &Held) -> serde_json::Value {
+    serde_json::json!({
+        "run": held.run, "limit": held.limit, "verdict": held.verdict.word(), "finding": held.line,
+    })
+}
+
+/// Every run against the limits with which it was measured, and those given now.
+fn held(runs: &[RunRecord], given: &[Expectation]) -> Vec<Held> {
+    let mut all = Vec::new();
+    for run in runs {
+        let judgement = run.judge(0.95);
+        let mut limits = expected(run);
+        limits.extend(
+            given.iter().filter(|limit| !limits.contains(limit)).cloned().collect::<Vec<_>>(),
+        );
+        all.extend(limits.iter().map(|limit| {
+            let Outcome { verdict, line } = expect(limit, run, &judgement);
+            Held { run: run.header.id.clone(), limit: limit.to_string(), verdict, line }
+        }));
+    }
+    all
+}
+
+/// `; of 3 limits 2 hold, 1 fails`.
+fn of_limits(held: &[Held]) -> String {
+    let count = |verdict| held.iter().filter(|held| held.verdict == verdict).count();
+    let several = |count: usize, one: &str, more: &str| match count {
+        0 => None,
+        1 => Some(format!("1 {one}")),
+        count => Some(format!("{count} {more}")),
+    };
+    let all = held.len();
+    match (all, count(Verdict::Holds)) {
+        (0, _) => String::new(),
+        (1, 1) => "; the limit holds".into(),
+        (1, _) => format!("; {}", held[0].line),
+        (_, holding) if all == holding => format!("; all {all} limits hold"),
+        (_, holding) => {
+            let parts = [
+                several(holding, "holds", "hold"),
+                several(count(Verdict::Fails), "fails", "fail"),
+                several(count(Verdict::Inconclusive), "is unclear", "are unclear"),
+            ];
+            let parts: Vec<String> = parts.into_iter().flatten().collect();
+            format!("; of {all} limits {}", parts.join(", "))
+        }
+    }
 }
 
 /// Subject in a line; `scores` of so many `runs` speak of the prediction.
@@ -110,7 +201,7 @@ fn line(prediction: Option<&Prediction>, runs: usize, scores: usize) -> String {
         _ => format!("{runs} runs"),
     };
     match (prediction, scores) {
-        (None, _) => format!("{several}, no prediction to hold against"),
+        (None, _) => several,
         (Some(prediction), _) if runs == 0 => {
             let (name, headline) = (&prediction.scenario.name, ask::headline(prediction));
             format!("{name}: {}", headline.trim_start_matches("answered: "))
@@ -123,11 +214,18 @@ fn line(prediction: Option<&Prediction>, runs: usize, scores: usize) -> String {
 }
 
 /// Each run of which the prediction speaks, held against it.
-fn scored(prediction: &Prediction, runs: &[RunRecord]) -> Result<Vec<Score>, Failure> {
+fn scored(
+    prediction: &Prediction,
+    runs: &[RunRecord],
+    slots: Option<u32>,
+) -> Result<Vec<Score>, Failure> {
     let options = Options { seed: prediction.seed, ..quick() };
     let mut scores = Vec::new();
     for run in runs {
-        if let Some(point) = advise::point_for(prediction, run, None) {
+        if slots.is_none() && slots_told(prediction, run).len() > 1 {
+            continue;
+        }
+        if let Some(point) = advise::point_for(prediction, run, slots) {
             let tolerance = Tolerance::default();
             let score = turning("simulating what was measured", || {
                 advise::score(&prediction.scenario, point, run, tolerance, &options)

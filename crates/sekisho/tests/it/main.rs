@@ -55,4 +55,5 @@ mod tuning;
 mod unreachable;
 mod verdicts;
 mod verifying;
+mod walks;
 mod witnesses;

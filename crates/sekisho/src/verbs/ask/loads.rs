@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use advise::{Point, Prediction, Question, Rate, Value};
 use clap::Args as ClapArgs;
-use cli::text::{Table, label, next, paragraph, percent, rate, sentence, time, times};
+use cli::text::{Table, label, paragraph, percent, rate, sentence, time, times};
 use cli::{Failure, Verdict, say, store, waiting};
 use formats::exchange::read_scenario;
 
 use super::super::check::point_text;
+use super::trial;
 
 /// The question without a name: which loads, with which slots.
 #[derive(ClapArgs)]
@@ -69,9 +70,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         return Ok(Verdict::Holds);
     }
     say(out, &prediction_text(&prediction))?;
-    let path = path.display();
-    let command = next(&format!("sekisho check RUN.jsonl --prediction {path}"));
-    say(out, &format!("\n  stored: {path}\n{command}"))?;
+    say(out, &format!("\n  stored: {}\n{}", path.display(), trial::steps(&prediction, &path)))?;
     Ok(Verdict::Holds)
 }
 
@@ -102,7 +101,7 @@ pub(crate) fn store_prediction(
     path: &std::path::Path,
     prediction: &Prediction,
 ) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(prediction).map_err(Failure::machine)?;
+    let text = serde_json::to_string_pretty(prediction).map_err(Failure::defect)?;
     store::write_whole(path, &text)
 }
 

@@ -10,6 +10,7 @@ mod policy;
 mod sensitivity;
 mod servers;
 mod slots;
+mod trial;
 
 use std::io::Write;
 

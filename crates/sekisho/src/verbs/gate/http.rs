@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use advise::{Span, Unreachable};
 use clap::{Args as ClapArgs, ValueEnum};
-use cli::text::{next, paragraph, sentence, time};
+use cli::text::{next, paragraph, quoted, sentence, time};
 use cli::{Failure, Verdict, say};
 use gate::{GateSpec, ServerSpec};
 use httpgate::{Class, Config, Finished, Key, Modelled, Probe, Server, StartError, Tls};
@@ -106,7 +106,7 @@ pub(super) fn run(args: &HttpArgs, out: &mut dyn Write) -> Result<Verdict, Failu
     }
     let text = match args.json {
         true => ending_json(&finished),
-        false => ending(&finished, modelled),
+        false => ending(args, &finished, modelled),
     };
     say(out, &text)?;
     Ok(Verdict::Holds)
@@ -158,7 +158,7 @@ fn ending_json(finished: &Finished) -> String {
     format!("{object}\n")
 }
 
-fn ending(finished: &Finished, modelled: Option<&Path>) -> String {
+fn ending(args: &HttpArgs, finished: &Finished, modelled: Option<&Path>) -> String {
     let stats = &finished.stats;
     let mean = |of: Option<Duration>| of.map_or("-".into(), |span| time(span.as_secs_f64()));
     let mut text = String::new();
@@ -178,7 +178,14 @@ fn ending(finished: &Finished, modelled: Option<&Path>) -> String {
             let told = sentence(&format!("  modelled: {}", model.display()));
             text + &told + &next(&format!("sekisho ask bottleneck {}", model.display()))
         }
-        (None, Some(slots)) => text + &next(&format!("sekisho gate http --slots {slots:.0}")),
+        (None, Some(slots)) => {
+            let upstreams: String =
+                args.upstream.iter().map(|one| format!(" --upstream {}", quoted(one))).collect();
+            let public = " --public".repeat(args.public.into());
+            let listen = quoted(&args.listen);
+            let command = "sekisho gate http --listen";
+            text + &next(&format!("{command} {listen}{upstreams}{public} --slots {slots:.0}"))
+        }
         (None, None) => text,
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use ::tpcc::{Config as Place, Host};
 use advise::{Span, Unreachable};
 use clap::{Args as ClapArgs, ValueEnum};
-use cli::text::{Table, label, next, sentence, time};
+use cli::text::{Table, label, next, paragraph, sentence, time};
 use cli::{Failure, Verdict, say};
 use gate::{GateSpec, ServerSpec};
 use gatefile::{Disk, Files, translate};
@@ -416,7 +416,12 @@ fn ending(finished: &Finished, kept: &[PathBuf], modelled: &[PathBuf]) -> String
             text += &sentence(&format!("  modelled: {}", model.display()));
             text + &next(&format!("sekisho ask bottleneck {}", model.display()))
         }
-        (_, Some(slots)) => text + &next(&format!("sekisho gate postgres --slots {slots:.0}")),
+        // The command line may hold what only its author knows: it is told what to change in it.
+        (_, Some(slots)) => {
+            text + &paragraph(&format!(
+                "to keep what was found: `--slots {slots:.0}` in place of auto"
+            ))
+        }
         (_, None) => text + &next("sekisho demo postgres"),
     }
 }

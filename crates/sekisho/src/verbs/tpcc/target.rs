@@ -98,7 +98,7 @@ impl Target {
     /// what it is told. Verbs that start or stop a server have no use for it.
     pub(super) fn through(&self, gate: &Gate) -> Result<Target, Failure> {
         let Some(private) = &self.private else {
-            return Err(Failure::Machine("only a private server is gone to by another way".into()));
+            return Err(Failure::Defect("only a private server is gone to by another way".into()));
         };
         let version = self.version.clone();
         Ok(Target { config: gate.before(private)?, private: None, version, room: None })

@@ -1,0 +1,273 @@
+//! Change after an invalid run: the fault in words that say what to do, and the command that does it.
+
+use std::collections::BTreeSet;
+
+use measure::{Fault, GeneratorLimit, Judgement, LoadShape, RunRecord, Until};
+
+use super::typed::Typed;
+
+/// What to change, and the changed command where one can help.
+#[derive(Debug)]
+pub(crate) struct Change {
+    /// Sentences, one for each kind of fault.
+    pub(crate) why: Vec<String>,
+    /// The command that is to be typed instead.
+    pub(crate) command: Option<String>,
+}
+
+/// Changes that faults ask for.
+#[derive(Default)]
+struct Wanted {
+    longer: bool,
+    warmer: bool,
+    threads: bool,
+    less: bool,
+    keep: bool,
+    /// True where a command cannot help.
+    by_hand: bool,
+    why: BTreeSet<String>,
+}
+
+/// The change after runs of one command, of which some are invalid; none where all are valid.
+pub(crate) fn change(runs: &[(&RunRecord, &Judgement)], typed: Option<Typed>) -> Option<Change> {
+    let (record, _) = runs.iter().find(|(_, judgement)| !judgement.is_valid())?;
+    let mut wanted = Wanted::default();
+    let cpus = record.header.host.cpus.max(1);
+    let threads = runs.iter().map(|(run, _)| threads(run)).max().unwrap_or(1);
+    for (run, judgement) in runs {
+        for fault in &judgement.faults {
+            wanted.note(fault, run, threads < cpus);
+        }
+    }
+    let command = match typed {
+        Some(typed) if !wanted.by_hand => wanted.command(typed, runs, (record, threads, cpus)),
+        _ => None,
+    };
+    Some(Change { why: wanted.why.into_iter().collect(), command })
+}
+
+/// Threads of the generator of a run.
+fn threads(run: &RunRecord) -> u32 {
+    run.header.settings.get("threads").and_then(|threads| threads.parse().ok()).unwrap_or(1)
+}
+
+impl Wanted {
+    fn note(&mut self, fault: &Fault, run: &RunRecord, has_spare: bool) {
+        let open = !matches!(run.header.load, LoadShape::Closed { .. });
+        let why = match fault {
+            Fault::NoSteadyInterval => {
+                self.longer = true;
+                "the run ended within its warm-up: measure longer"
+            }
+            Fault::NothingCompleted => {
+                self.by_hand = true;
+                "nothing was answered: see the failures by kind above, and ask for the URL once with \
+                 `curl -v`; a server that answers slowly needs a longer `--timeout` and `--duration`"
+            }
+            Fault::Generator(GeneratorLimit::Connect { .. }) => {
+                let kept = run.header.settings.get("keep-alive").is_some_and(|kept| kept == "on");
+                if kept {
+                    self.by_hand = true;
+                } else {
+                    self.keep = true;
+                }
+                "connections could not be opened: let them be kept (without `--no-keep-alive`), use \
+                 fewer clients, or raise the limits with `ulimit -n`"
+            }
+            Fault::Generator(_) if has_spare => {
+                self.threads = true;
+                "the generator was the limit, and has processors left: give it more threads"
+            }
+            Fault::Generator(_) => {
+                self.less = true;
+                "the generator was the limit, and there is no processor left for it: ask for less, or \
+                 press the server from another machine"
+            }
+            Fault::Drifts { .. } if open => {
+                (self.warmer, self.longer, self.less) = (true, true, true);
+                "the run was not stationary: warm up longer, and ask for less"
+            }
+            Fault::Drifts { .. } => {
+                (self.warmer, self.longer) = (true, true);
+                "the run was not stationary: warm up and measure longer, while nothing else uses the \
+                 machine"
+            }
+            Fault::Little(_) => {
+                self.by_hand = true;
+                "the generator's own counts contradict each other, which is a defect of sekisho: \
+                 please report it with the record"
+            }
+        };
+        self.why.insert(why.to_owned());
+    }
+
+    fn command(
+        &self,
+        typed: Typed,
+        runs: &[(&RunRecord, &Judgement)],
+        (record, threads, cpus): (&RunRecord, u32, u32),
+    ) -> Option<String> {
+        let mut again = typed;
+        for name in ["out", "csv", "hlog"] {
+            again = again.without(name);
+        }
+        let warmup = record.header.warmup_s;
+        if self.warmer {
+            again = again.with("warmup", seconds((3.0 * warmup).max(3.0)));
+        }
+        if self.longer {
+            again = match record.header.until {
+                Until::Seconds(length) => {
+                    again.with("duration", seconds((2.0 * length).max(5.0 * warmup).max(5.0)))
+                }
+                Until::Requests(requests) => again.with("requests", requests.saturating_mul(4)),
+            };
+        }
+        if self.threads {
+            again = again.with("threads", threads.saturating_mul(2).min(cpus));
+        }
+        if self.keep {
+            again = again.without("no-keep-alive");
+        }
+        if self.less {
+            again = match record.header.load {
+                LoadShape::Closed { .. } => again.with("clients", fewer_clients(runs)?),
+                LoadShape::Poisson { rate, .. } | LoadShape::Fixed { rate, .. } => {
+                    again.with("rate", less(rate))
+                }
+            };
+        }
+        Some(again.line())
+    }
+}
+
+/// The loads of these runs, of the invalid ones half; none where a single client is too much.
+fn fewer_clients(runs: &[(&RunRecord, &Judgement)]) -> Option<String> {
+    let mut clients = BTreeSet::new();
+    for (run, judgement) in runs {
+        let LoadShape::Closed { clients: had, .. } = run.header.load else { continue };
+        match judgement.is_valid() {
+            true => clients.insert(had),
+            false if had > 1 => clients.insert(had / 2),
+            false => return None,
+        };
+    }
+    Some(clients.iter().map(u32::to_string).collect::<Vec<_>>().join(","))
+}
+
+/// Seven tenths of a rate, as an option has it.
+fn less(rate: f64) -> String {
+    match 0.7 * rate {
+        rate if rate >= 10.0 => format!("{rate:.0}/s"),
+        rate => format!("{rate:.3}/s"),
+    }
+}
+
+/// A time of whole seconds, as an option has it.
+fn seconds(time: f64) -> String {
+    format!("{:.0}s", time.ceil())
+}
+
+#[cfg(test)]
+mod tests {
+    use measure::{Host, RunHeader, Trend};
+
+    use super::*;
+
+    fn run(load: LoadShape) -> RunRecord {
+        RunRecord {
+            header: RunHeader {
+                id: "run".into(),
+                started: String::new(),
+                tool: String::new(),
+                command: Vec::new(),
+                seed: 1,
+                host: Host { cpus: 2, ..Host::default() },
+                target: "http://h/".into(),
+                load,
+                until: Until::Seconds(2.0),
+                warmup_s: 1.0,
+                classes: Vec::new(),
+                settings: [("threads", "1"), ("keep-alive", "off")]
+                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                    .into(),
+            },
+            intervals: Vec::new(),
+            summary: None,
+        }
+    }
+
+    fn judged(run: &RunRecord, faults: Vec<Fault>) -> Judgement {
+        Judgement { faults, ..run.judge(0.95) }
+    }
+
+    fn closed(clients: u32) -> RunRecord {
+        run(LoadShape::Closed { clients, think_s: 0.0 })
+    }
+
+    fn typed(line: &str) -> Option<Typed> {
+        let line = format!("sekisho measure http http://h/ {line}");
+        Typed::of(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    const BUSY: Fault = Fault::Generator(GeneratorLimit::Cpu { thread: 0, intervals: 1.0 });
+
+    #[track_caller]
+    fn changed(run: &RunRecord, fault: Fault, line: &str) -> Option<String> {
+        let judgement = judged(run, vec![fault]);
+        let change = change(&[(run, &judgement)], typed(line)).unwrap();
+        assert_eq!(change.why.len(), 1, "{change:?}");
+        change.command
+    }
+
+    #[test]
+    fn a_valid_run_needs_no_change() {
+        let run = closed(4);
+        assert!(change(&[(&run, &judged(&run, Vec::new()))], typed("--clients 4")).is_none());
+    }
+
+    #[test]
+    fn each_fault_has_its_change() {
+        let start = "sekisho measure http http://h/ --clients 4";
+        let run_of = closed(4);
+        let drifts =
+            Fault::Drifts { what: "throughput", trend: Trend { drift: 0.5, p_value: 1e-3 } };
+        let wanted = format!("{start} --warmup 3s --duration 5s");
+        assert_eq!(changed(&run_of, drifts.clone(), "--clients 4 --out f"), Some(wanted));
+        let wanted = format!("{start} --duration 5s");
+        assert_eq!(changed(&run_of, Fault::NoSteadyInterval, "--clients 4"), Some(wanted));
+        let wanted = format!("{start} --threads 2");
+        assert_eq!(changed(&run_of, BUSY, "--clients 4"), Some(wanted));
+        let ports = Fault::Generator(GeneratorLimit::Connect { requests: 9 });
+        let line = "--clients 4 --no-keep-alive";
+        assert_eq!(changed(&run_of, ports.clone(), line), Some(start.into()));
+        assert_eq!(changed(&run_of, Fault::NothingCompleted, "--clients 4"), None);
+        let mut kept = closed(4);
+        kept.header.settings.insert("keep-alive".into(), "on".into());
+        assert_eq!(changed(&kept, ports, "--clients 4"), None, "no option opens more");
+        let open = run(LoadShape::Fixed { rate: 1000.0, in_flight_max: 9 });
+        let wanted = "sekisho measure http http://h/ --rate 700/s --warmup 3s --duration 5s";
+        assert_eq!(changed(&open, drifts, "--rate 1000/s"), Some(wanted.into()));
+    }
+
+    /// On a machine without a spare processor there is nothing to give: half the clients are next, and
+    /// what was valid stays.
+    #[test]
+    fn a_generator_without_spare_processors_is_asked_for_less() {
+        let mut runs = [closed(1), closed(4), closed(16)];
+        for run in &mut runs {
+            run.header.settings.insert("threads".into(), "2".into());
+        }
+        let faults = [vec![], vec![], vec![BUSY]];
+        let judgements: Vec<Judgement> =
+            runs.iter().zip(faults).map(|(run, faults)| judged(run, faults)).collect();
+        let pairs: Vec<(&RunRecord, &Judgement)> = runs.iter().zip(&judgements).collect();
+        let change = change(&pairs, typed("--clients 1,4,16")).unwrap();
+        let wanted = "sekisho measure http http://h/ --clients 1,4,8";
+        assert_eq!(change.command.as_deref(), Some(wanted));
+        let single = closed(1);
+        let mut full = single.clone();
+        full.header.settings.insert("threads".into(), "2".into());
+        assert_eq!(changed(&full, BUSY, "--clients 1"), None, "there is no smaller load");
+    }
+}

@@ -1,0 +1,90 @@
+//! `--last`: the newest runs of the store in place of their names.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args as ClapArgs;
+use cli::{Failure, store};
+
+use super::tpcc;
+
+#[derive(ClapArgs)]
+pub(crate) struct Newest {
+    /// The newest runs under .sekisho/runs/: so many, or those of the newest command
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "0")]
+    last: Option<usize>,
+}
+
+impl Newest {
+    /// True if the newest runs are asked for.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.last.is_some()
+    }
+
+    /// The files that are named, then the newest ones, the oldest of them first.
+    pub(crate) fn with(&self, named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+        let mut files = named.to_vec();
+        let Some(count) = self.last else {
+            return if files.is_empty() { Err(none_named()) } else { Ok(files) };
+        };
+        let all = store::run_files()?;
+        let Some(newest) = all.first() else {
+            return Err(Failure::Usage(
+                "`--last`: no run is stored under .sekisho/runs/ of this folder: measure first, or name \
+                 the file"
+                    .into(),
+            ));
+        };
+        // Runs of HTTP and of TPC-C are never of one service.
+        let kind = tpcc::is_record(newest);
+        let alike: Vec<&PathBuf> =
+            all.iter().filter(|path| tpcc::is_record(path) == kind).collect();
+        let taken = match count {
+            0 => of_one_command(&alike),
+            count if count > alike.len() => {
+                return Err(Failure::Usage(format!(
+                    "`--last {count}`: only {} such runs are stored under .sekisho/runs/",
+                    alike.len()
+                )));
+            }
+            count => count,
+        };
+        files.extend(alike[..taken].iter().rev().map(|path| (*path).clone()));
+        Ok(files)
+    }
+}
+
+fn none_named() -> Failure {
+    Failure::Usage(
+        "no run is named: name files, or say `--last` for those of the newest command".into(),
+    )
+}
+
+/// Number of the newest files whose runs one process made, as their names tell: `MOMENT-MILLISPROCESS`.
+fn of_one_command(files: &[&PathBuf]) -> usize {
+    /// Digits of the milliseconds, before those of the process.
+    const MILLIS: usize = 3;
+    let process = |path: &Path| {
+        let name = path.file_name()?.to_str()?;
+        let (id, _) = name.split_once('.')?;
+        let (_, end) = id.split_once('-')?;
+        end.get(MILLIS..).map(str::to_owned)
+    };
+    let first = files.first().and_then(|path| process(path));
+    files.iter().take_while(|path| process(path) == first).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_one_process_are_told_by_their_names() {
+        let names =
+            ["20261126T182603-16274eb", "20261126T182557-14874eb", "20261126T182551-1391630"];
+        let files: Vec<PathBuf> = names.map(|name| format!("{name}.jsonl").into()).to_vec();
+        let files: Vec<&PathBuf> = files.iter().collect();
+        assert_eq!(of_one_command(&files), 2);
+        assert_eq!(of_one_command(&files[2..]), 1);
+        assert_eq!(of_one_command(&[]), 0);
+    }
+}

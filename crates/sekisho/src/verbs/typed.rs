@@ -1,0 +1,156 @@
+//! A `measure http` as it was typed, to be printed again with changes: so that the command that comes next
+//! has whatever this one needed to reach its server.
+
+use clap::{Args as _, Command};
+use cli::text::quoted;
+use measure::RunRecord;
+
+use super::measure::HttpArgs;
+
+/// Options that say what one run keeps or prints, or what load it has: the next command has its own.
+const OF_ONE_RUN: [&str; 11] = [
+    "out",
+    "csv",
+    "hlog",
+    "json",
+    "expect",
+    "knee",
+    "clients",
+    "rate",
+    "think",
+    "arrivals",
+    "in-flight",
+];
+
+/// Words of a `measure http`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Typed {
+    /// What is not an option: the URL, or several.
+    targets: Vec<String>,
+    /// Options with their values, in the order of the command line.
+    options: Vec<(String, Option<String>)>,
+}
+
+impl Typed {
+    /// The command of a record, if it is a `measure http`.
+    pub(crate) fn of_record(record: &RunRecord) -> Option<Typed> {
+        Typed::of(&record.header.command)
+    }
+
+    /// Words of a command line, the program first, if they are a `measure http`.
+    pub(crate) fn of(words: &[String]) -> Option<Typed> {
+        let [_, measure, http, rest @ ..] = words else { return None };
+        if measure != "measure" || http != "http" {
+            return None;
+        }
+        let known = HttpArgs::augment_args(Command::new("http"));
+        let takes_value = |name: &str| {
+            let mut all = known.get_arguments();
+            let found = all.find(|argument| argument.get_long() == Some(name));
+            found.is_some_and(|argument| argument.get_action().takes_values())
+        };
+        let mut typed = Typed { targets: Vec::new(), options: Vec::new() };
+        let mut words = rest.iter();
+        while let Some(word) = words.next() {
+            let Some(option) = word.strip_prefix("--") else {
+                typed.targets.push(word.clone());
+                continue;
+            };
+            let (name, value) = match option.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None if takes_value(option) => (option, words.next().cloned()),
+                None => (option, None),
+            };
+            typed.options.push((name.to_owned(), value));
+        }
+        (!typed.targets.is_empty()).then_some(typed)
+    }
+
+    /// Values of an option, in their order.
+    pub(crate) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.options.iter().filter(move |(one, _)| one == name).filter_map(|(_, v)| v.as_deref())
+    }
+
+    /// True if an option is given.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.options.iter().any(|(one, _)| one == name)
+    }
+
+    /// The target, if there is one only.
+    pub(crate) fn target(&self) -> Option<&str> {
+        let [target] = &self.targets[..] else { return None };
+        Some(target)
+    }
+
+    /// The same on another target.
+    pub(crate) fn at(mut self, target: String) -> Typed {
+        self.targets = vec![target];
+        self
+    }
+
+    /// Without an option.
+    pub(crate) fn without(mut self, name: &str) -> Typed {
+        self.options.retain(|(one, _)| one != name);
+        self
+    }
+
+    /// With this value of an option.
+    pub(crate) fn with(mut self, name: &str, value: impl ToString) -> Typed {
+        let value = Some(value.to_string());
+        match self.options.iter_mut().find(|(one, _)| one == name) {
+            Some((_, old)) => *old = value,
+            None => self.options.push((name.to_owned(), value)),
+        }
+        self
+    }
+
+    /// Without what belongs to one run alone, its load first.
+    pub(crate) fn for_another_load(mut self) -> Typed {
+        self.options.retain(|(name, _)| !OF_ONE_RUN.contains(&name.as_str()));
+        self
+    }
+
+    /// The command line, as a shell reads it.
+    pub(crate) fn line(&self) -> String {
+        let mut line = "sekisho measure http".to_owned();
+        for target in &self.targets {
+            line += &format!(" {}", quoted(target));
+        }
+        for (name, value) in &self.options {
+            line += &format!(" --{name}");
+            if let Some(value) = value {
+                line += &format!(" {}", quoted(value));
+            }
+        }
+        line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(line: &str) -> Option<Typed> {
+        Typed::of(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_command_is_typed_again_with_changes() {
+        let line =
+            "sekisho measure http http://h/ --clients=1,4 --no-keep-alive --header X:a?b --out f";
+        let first = typed(line).unwrap();
+        assert_eq!(first.target(), Some("http://h/"));
+        assert_eq!(
+            first.line(),
+            "sekisho measure http http://h/ --clients 1,4 --no-keep-alive --header 'X:a?b' --out f"
+        );
+        let again = first.for_another_load().with("clients", "8").at("http://g/".into());
+        assert_eq!(
+            again.line(),
+            "sekisho measure http http://g/ --no-keep-alive --header 'X:a?b' --clients 8"
+        );
+        assert_eq!(again.without("header").values("clients").collect::<Vec<_>>(), ["8"]);
+        assert_eq!(typed("sekisho measure http --json"), None);
+        assert_eq!(typed("sekisho demo"), None);
+    }
+}
