@@ -249,6 +249,7 @@ fn write_line(out: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
 }
 
 /// The lines of a file, parsed one by one.
+#[derive(Debug)]
 pub(crate) struct Lines<R> {
     input: R,
     buffer: Vec<u8>,

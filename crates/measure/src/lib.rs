@@ -20,6 +20,7 @@
 
 pub mod figures;
 
+mod account;
 mod compare;
 mod estimate;
 mod file;
@@ -33,6 +34,7 @@ mod recording;
 mod sampling;
 mod series;
 
+pub use account::{ClassAccount, GateAccount, JobFate, Times};
 pub use compare::{Change, ChangeVerdict, Comparison, compare};
 pub use estimate::{Batches, Estimate, Ratio, quantile_interval, t_quantile};
 pub use file::{ReadError, RunWriter, nearest, read_run, unknown_name};
@@ -44,6 +46,6 @@ pub use record::{
     ClassCounts, ClassSpec, ErrorKind, GeneratorHealth, Host, Interval, LoadShape, RunHeader,
     RunRecord, RunSummary, Until,
 };
-pub use recording::{Divergence, GateMeasures, JobTimes, Recording, Step};
+pub use recording::{Divergence, GateMeasures, JobTimes, Recording, RecordingReader, Replay, Step};
 pub use sampling::SamplingDistribution;
 pub use series::{Trend, mser, trend};

@@ -7,8 +7,6 @@ use std::time::Duration;
 use gate::{Action, Event, GateSpec, JobId, Queues, Reason, Role, Slot, Time};
 use thiserror::Error;
 
-use crate::Step;
-
 /// More slots than any gate has; a replay sets memory aside for each.
 const SLOTS_MAX: u64 = 1 << 24;
 const SERVERS_MAX: usize = 1 << 16;
@@ -80,30 +78,56 @@ pub enum BrokenProtocol {
     ),
 }
 
-/// Fate of a job, told as soon as it is known.
+/// News of a job, told as soon as it is known.
+pub(crate) struct News {
+    /// The job's number in the order of arrivals, from 0.
+    pub(crate) nth: u64,
+    pub(crate) class: u32,
+    pub(crate) fate: Fate,
+}
+
+/// Fate of a job. Who is served was started before.
 pub(crate) enum Fate {
-    Served { class: u32, wait: Duration, hold: Duration },
+    Started { wait: Duration },
+    Served { wait: Duration, hold: Duration },
     Refused { reason: Reason },
     Reneged,
 }
 
 /// The jobs at a recorded gate.
+#[derive(Debug)]
 pub(crate) struct Ledger {
     /// Of each server the most slots that it ever had: a replay keeps memory for them.
     servers: Vec<u32>,
     queues: Queues,
     pub(crate) now: Time,
     last: Option<JobId>,
-    waiting: BTreeMap<JobId, (Time, u32)>,
+    /// Number of arrivals so far.
+    pub(crate) arrived: u64,
+    waiting: BTreeMap<JobId, Waiting>,
     held: BTreeMap<Slot, Holder>,
 }
 
+/// A job that waits, or has waited.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    nth: u64,
+    arrived: Time,
+    class: u32,
+}
+
+impl Waiting {
+    fn news(self, fate: Fate) -> News {
+        News { nth: self.nth, class: self.class, fate }
+    }
+}
+
 /// Holder of a slot.
+#[derive(Debug)]
 enum Holder {
     Job {
-        arrived: Time,
+        job: Waiting,
         started: Time,
-        class: u32,
     },
     /// A job that was started before there was this gate, so that nothing is known of it.
     Before,
@@ -120,6 +144,7 @@ impl Ledger {
             queues: spec.queues,
             now: Time::ZERO,
             last: None,
+            arrived: 0,
             waiting: BTreeMap::new(),
             held: BTreeMap::new(),
         };
@@ -137,14 +162,15 @@ impl Ledger {
 
     pub(crate) fn step(
         &mut self,
-        step: &Step,
-        mut tell: impl FnMut(Fate),
+        at: Time,
+        event: &Event,
+        actions: &[Action],
+        mut tell: impl FnMut(News),
     ) -> Result<(), BrokenProtocol> {
-        let Step { at, event, actions } = step;
-        if *at < self.now {
-            return Err(BrokenProtocol::Backwards { at: *at, before: self.now });
+        if at < self.now {
+            return Err(BrokenProtocol::Backwards { at, before: self.now });
         }
-        self.now = *at;
+        self.now = at;
         let mut reneged = None;
         match *event {
             Event::Arrive(job) => {
@@ -152,7 +178,9 @@ impl Ledger {
                     return Err(BrokenProtocol::Number(job.id));
                 }
                 self.last = Some(job.id);
-                self.waiting.insert(job.id, (self.now, job.class));
+                let waiting = Waiting { nth: self.arrived, arrived: self.now, class: job.class };
+                self.arrived += 1;
+                self.waiting.insert(job.id, waiting);
             }
             Event::Depart(slot) => self.depart(slot)?.into_iter().for_each(&mut tell),
             Event::Occupy(slot) => {
@@ -169,7 +197,7 @@ impl Ledger {
                     return Err(BrokenProtocol::Role(server));
                 }
             }
-            Event::Up(server) | Event::Down(server) => {
+            Event::Up(server) | Event::Down(server) | Event::Report { server, .. } => {
                 self.server(server)?;
             }
             // `Event` may grow: what concerns neither jobs nor slots changes nothing here.
@@ -179,36 +207,36 @@ impl Ledger {
             self.act(action, &mut tell)?;
         }
         // Deadlines before now are due before the event: such a job was refused, it did not renege.
-        if reneged.is_some_and(|id| self.waiting.remove(&id).is_some()) {
-            tell(Fate::Reneged);
+        if let Some(job) = reneged.and_then(|id| self.waiting.remove(&id)) {
+            tell(job.news(Fate::Reneged));
         }
         Ok(())
     }
 
-    fn act(&mut self, action: &Action, tell: &mut impl FnMut(Fate)) -> Result<(), BrokenProtocol> {
+    fn act(&mut self, action: &Action, tell: &mut impl FnMut(News)) -> Result<(), BrokenProtocol> {
         match *action {
-            Action::Start { job, slot } => {
-                let (arrived, class) =
-                    self.waiting.remove(&job).ok_or(BrokenProtocol::DoesNotWait(job))?;
+            Action::Start { job: id, slot } => {
+                let job = self.waiting.remove(&id).ok_or(BrokenProtocol::DoesNotWait(id))?;
                 self.server(slot.server)?;
-                let holder = Holder::Job { arrived, started: self.now, class };
+                let holder = Holder::Job { job, started: self.now };
                 if self.held.insert(slot, holder).is_some() {
                     return Err(BrokenProtocol::SlotHeld(slot));
                 }
+                tell(job.news(Fate::Started { wait: self.now - job.arrived }));
             }
-            Action::Refuse { job, reason } => {
-                self.waiting.remove(&job).ok_or(BrokenProtocol::DoesNotWait(job))?;
-                tell(Fate::Refused { reason });
+            Action::Refuse { job: id, reason } => {
+                let job = self.waiting.remove(&id).ok_or(BrokenProtocol::DoesNotWait(id))?;
+                tell(job.news(Fate::Refused { reason }));
             }
         }
         Ok(())
     }
 
-    fn depart(&mut self, slot: Slot) -> Result<Option<Fate>, BrokenProtocol> {
+    fn depart(&mut self, slot: Slot) -> Result<Option<News>, BrokenProtocol> {
         let fate = match self.held.remove(&slot).ok_or(BrokenProtocol::SlotFree(slot))? {
-            Holder::Job { arrived, started, class } => {
-                let (wait, hold) = (started - arrived, self.now - started);
-                Some(Fate::Served { class, wait, hold })
+            Holder::Job { job, started } => {
+                let (wait, hold) = (started - job.arrived, self.now - started);
+                Some(job.news(Fate::Served { wait, hold }))
             }
             Holder::Before => None,
         };

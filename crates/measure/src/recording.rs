@@ -6,12 +6,12 @@ use std::fmt;
 use std::io::{self, BufRead, Write};
 use std::time::Duration;
 
-use gate::{Action, Event, Gate, GateSpec, Reason, Time};
+use gate::{Action, Event, Gate, GateSpec, Reason, SpecError, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::Histogram;
 use crate::file::{Lines, ReadError, VERSION};
-use crate::protocol::{BrokenProtocol, Fate, Ledger};
+use crate::protocol::{BrokenProtocol, Fate, Ledger, News};
 
 /// Events that a gate was told and actions that it answered, up to a bound.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,6 +19,12 @@ use crate::protocol::{BrokenProtocol, Fate, Ledger};
 pub struct Recording {
     /// The gate's parameters at the start.
     pub spec: GateSpec,
+    /// Names of its classes, by their numbers, as far as the server that recorded it has names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<String>,
+    /// Gates that its jobs may have to pass while they hold its slot: quotas.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub quotas: u32,
     /// The steps, in order.
     pub steps: Vec<Step>,
     /// Most steps that it may hold.
@@ -43,7 +49,8 @@ pub struct Step {
 impl Recording {
     /// An empty recording of a gate with this specification, of at most `bound` steps.
     pub fn new(spec: GateSpec, bound: usize) -> Recording {
-        Recording { spec, steps: Vec::new(), bound, truncated: false }
+        let (classes, quotas) = (Vec::new(), 0);
+        Recording { spec, classes, quotas, steps: Vec::new(), bound, truncated: false }
     }
 
     /// Adds a step; past the bound it is left out, and the recording says so.
@@ -63,13 +70,11 @@ impl Recording {
     /// # Panics
     /// If the specification is not valid, or the steps break the gate's protocol.
     pub fn replay(&self) -> Result<(), Divergence> {
-        let mut gate = Gate::new(&self.spec).expect("a recording is of a gate that existed");
-        let mut actions = Vec::new();
-        for (step, recorded) in self.steps.iter().enumerate() {
-            actions.clear();
-            gate.handle(recorded.at, recorded.event, &mut actions);
-            if actions != recorded.actions {
-                return Err(Divergence { step, recorded: recorded.clone(), replayed: actions });
+        let mut replay = Replay::new(&self.spec).expect("a recording is of a gate that existed");
+        for step in &self.steps {
+            replay.step(step);
+            if let Some(divergence) = replay.divergence {
+                return Err(divergence);
             }
         }
         Ok(())
@@ -81,9 +86,16 @@ impl Recording {
     /// If `out` fails.
     pub fn write(&self, out: impl Write) -> io::Result<()> {
         let mut out = io::BufWriter::new(out);
-        let Recording { spec, steps, bound, truncated } = self;
-        let (bound, truncated, steps_len) = (*bound as u64, *truncated, steps.len() as u64);
-        let first = First { version: VERSION, spec, bound, truncated, steps: steps_len };
+        let Recording { spec, classes, quotas, steps, bound, truncated } = self;
+        let first = First {
+            version: VERSION,
+            spec,
+            classes: classes.iter().map(String::as_str).collect(),
+            quotas: *quotas,
+            bound: *bound as u64,
+            truncated: *truncated,
+            steps: steps.len() as u64,
+        };
         serde_json::to_writer(&mut out, &first)?;
         for step in steps {
             out.write_all(b"\n")?;
@@ -100,27 +112,21 @@ impl Recording {
     /// # Errors
     /// See [`ReadError`].
     pub fn read(input: impl BufRead, steps_max: usize) -> Result<Recording, ReadError> {
-        let mut lines = Lines::new(input);
-        let first: First<GateSpec> = lines.first("recording")?;
-        let mut ledger =
-            Ledger::new(&first.spec).map_err(|cause| lines.inconsistent(cause.to_string()))?;
-        Gate::new(&first.spec).map_err(|cause| lines.inconsistent(cause.to_string()))?;
-        let bound = usize::try_from(first.bound).unwrap_or(usize::MAX);
-        let mut recording = Recording::new(first.spec, bound);
-        recording.truncated = first.truncated;
-        while let Some(step) = lines.next::<Step>()? {
-            if recording.steps.len() as u64 == first.steps {
-                let cause = format!("the header announces {} steps, here is another", first.steps);
-                return Err(lines.inconsistent(cause));
-            }
-            if recording.steps.len() == steps_max {
-                break;
-            }
-            ledger.step(&step, |_| {}).map_err(|cause| lines.inconsistent(cause.to_string()))?;
-            recording.steps.push(step);
+        let mut reader = RecordingReader::new(input)?;
+        let mut steps = Vec::new();
+        while steps.len() < steps_max
+            && let Some(step) = reader.next_step()?
+        {
+            steps.push(step);
         }
-        recording.truncated |= (recording.steps.len() as u64) < first.steps;
-        Ok(recording)
+        if reader.read == reader.steps {
+            // There must be none, and if there is, it contradicts the header.
+            reader.next_step()?;
+        }
+        let truncated = reader.truncated || (steps.len() as u64) < reader.steps;
+        let RecordingReader { spec, classes, quotas, bound, .. } = reader;
+        let bound = usize::try_from(bound).unwrap_or(usize::MAX);
+        Ok(Recording { spec, classes, quotas, steps, bound, truncated })
     }
 
     /// Measures of a gate's jobs, from the first step to the last: for a live recording and for a
@@ -138,7 +144,10 @@ impl Recording {
             measures.length += gap;
             waiting_s += ledger.waiting() as f64 * gap.as_secs_f64();
             busy_s += ledger.busy() as f64 * gap.as_secs_f64();
-            ledger.step(step, |fate| measures.count(fate)).map_err(|cause| (index, cause))?;
+            let Step { at, event, actions } = step;
+            ledger
+                .step(*at, event, actions, |news| measures.count(&news))
+                .map_err(|cause| (index, cause))?;
         }
         let length_s = measures.length.as_secs_f64();
         if length_s > 0.0 {
@@ -153,14 +162,98 @@ impl Recording {
 /// The first line of a recording.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct First<S> {
+struct First<S, C> {
     #[serde(rename = "sekisho-recording")]
     version: u64,
     spec: S,
+    #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
+    classes: Vec<C>,
+    #[serde(default, skip_serializing_if = "is_none")]
+    quotas: u32,
     bound: u64,
     truncated: bool,
     /// Number of lines that follow; fewer mean that it is cut off.
     steps: u64,
+}
+
+fn is_none(number: &u32) -> bool {
+    *number == 0
+}
+
+/// Reads a recording step by step, so that one of any length needs little memory. The steps that it
+/// returns keep the gate's protocol.
+#[derive(Debug)]
+pub struct RecordingReader<R> {
+    lines: Lines<R>,
+    ledger: Ledger,
+    read: u64,
+    /// The gate's parameters at the start.
+    pub spec: GateSpec,
+    /// Names of its classes, by their numbers; empty where there are none.
+    pub classes: Vec<String>,
+    /// Gates that its jobs may have to pass while they hold its slot: quotas.
+    pub quotas: u32,
+    /// Number of steps that the header announces.
+    pub steps: u64,
+    /// Most steps that were to be recorded.
+    pub bound: u64,
+    /// True if steps were left out because the bound was reached.
+    pub truncated: bool,
+}
+
+impl<R: BufRead> RecordingReader<R> {
+    /// Reads the header.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub fn new(input: R) -> Result<RecordingReader<R>, ReadError> {
+        let mut lines = Lines::new(input);
+        let first: First<GateSpec, String> = lines.first("recording")?;
+        let ledger =
+            Ledger::new(&first.spec).map_err(|cause| lines.inconsistent(cause.to_string()))?;
+        Gate::new(&first.spec).map_err(|cause| lines.inconsistent(cause.to_string()))?;
+        let First { spec, classes, quotas, bound, truncated, steps, .. } = first;
+        Ok(RecordingReader {
+            lines,
+            ledger,
+            read: 0,
+            spec,
+            classes,
+            quotas,
+            steps,
+            bound,
+            truncated,
+        })
+    }
+
+    /// The next step; `None` at the end, which comes too early in a file that is
+    /// [cut off](RecordingReader::is_cut_off).
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub fn next_step(&mut self) -> Result<Option<Step>, ReadError> {
+        let Some(step) = self.lines.next::<Step>()? else { return Ok(None) };
+        let inconsistent = |cause: String| self.lines.inconsistent(cause);
+        if self.read == self.steps {
+            let cause = format!("the header announces {} steps, here is another", self.steps);
+            return Err(inconsistent(cause));
+        }
+        self.ledger
+            .step(step.at, &step.event, &step.actions, |_| {})
+            .map_err(|cause| inconsistent(cause.to_string()))?;
+        self.read += 1;
+        Ok(Some(step))
+    }
+
+    /// Number of steps read so far.
+    pub fn read(&self) -> u64 {
+        self.read
+    }
+
+    /// At the end: true if there were fewer steps than the header announces.
+    pub fn is_cut_off(&self) -> bool {
+        self.read < self.steps
+    }
 }
 
 /// Measures of a gate's jobs, from the first recorded step to the last.
@@ -212,12 +305,57 @@ impl GateMeasures {
         histogram
     }
 
-    fn count(&mut self, fate: Fate) {
-        match fate {
-            Fate::Served { class, wait, hold } => self.served.push(JobTimes { class, wait, hold }),
+    fn count(&mut self, news: &News) {
+        let class = news.class;
+        match news.fate {
+            Fate::Started { .. } => {}
+            Fate::Served { wait, hold } => self.served.push(JobTimes { class, wait, hold }),
             Fate::Refused { reason } => *self.refused.entry(reason).or_default() += 1,
             Fate::Reneged => self.reneged += 1,
         }
+    }
+}
+
+/// A gate of today that is told what a recorded one was told, step by step.
+#[derive(Debug)]
+pub struct Replay {
+    gate: Gate,
+    actions: Vec<Action>,
+    next: usize,
+    divergence: Option<Divergence>,
+}
+
+impl Replay {
+    /// A fresh gate of this specification.
+    ///
+    /// # Errors
+    /// If it is none of a gate.
+    pub fn new(spec: &GateSpec) -> Result<Replay, SpecError> {
+        Ok(Replay { gate: Gate::new(spec)?, actions: Vec::new(), next: 0, divergence: None })
+    }
+
+    /// Tells the gate a recorded event and compares its answer. After the first that differs the gate is
+    /// told nothing more: it is in another state than the recorded one.
+    ///
+    /// # Panics
+    /// If the steps break the gate's protocol.
+    pub fn step(&mut self, recorded: &Step) {
+        let step = self.next;
+        self.next += 1;
+        if self.divergence.is_some() {
+            return;
+        }
+        self.actions.clear();
+        self.gate.handle(recorded.at, recorded.event, &mut self.actions);
+        if self.actions != recorded.actions {
+            let (recorded, replayed) = (recorded.clone(), std::mem::take(&mut self.actions));
+            self.divergence = Some(Divergence { step, recorded, replayed });
+        }
+    }
+
+    /// The first step at which the answers differ, if any does so far.
+    pub fn divergence(&self) -> Option<&Divergence> {
+        self.divergence.as_ref()
     }
 }
 

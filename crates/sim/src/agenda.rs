@@ -1,6 +1,8 @@
 //! Set times: the end of a run that claims no steady state, the intervals that it is reported by,
 //! and changes to gates and stations on the way.
 
+use gate::{Event, Time};
+
 use crate::network::{Class, Load, Network, NetworkError, Speed, StationKind};
 
 /// Length of a run, its intervals, and the changes on the way.
@@ -52,6 +54,18 @@ pub enum Changed {
         gate: usize,
         /// The server.
         server: u32,
+    },
+    /// A gate is told what came from outside when it was recorded ([`crate::recorded`]): neither the
+    /// arrival of a job, nor what follows from one.
+    Told {
+        /// The gate.
+        gate: usize,
+        /// When, to the nanosecond.
+        at: Time,
+        /// The event.
+        event: Event,
+        /// Its place among all that happens at the same moment.
+        order: u32,
     },
     /// Services at the station of a gate's server that begin from now on go at this speed
     /// ([`crate::Step::VisitServer`]).
@@ -155,6 +169,8 @@ impl Agenda {
             return error(format!("a speed of {speed} is out of range"));
         }
         match change.what {
+            // What a gate was told was checked where it was read.
+            Changed::Told { .. } => {}
             Changed::StationSpeed { station, server, .. } => {
                 let Some(found) = network.stations.get(station) else {
                     return error(format!("station {station} does not exist"));

@@ -49,9 +49,15 @@ impl Calendar {
     #[inline]
     pub(crate) fn enter(&mut self, at: Time, entry: Entry) {
         self.entered = self.entered.wrapping_add(1);
-        let key = (u128::from(at.as_nanos()) << 64)
-            | (u128::from(self.entered) << 32)
-            | u128::from(pack(entry));
+        self.enter_in_order(at, self.entered, entry);
+    }
+
+    /// Enters what has this place among all that happens at the same moment. Not beside others that are
+    /// entered without one.
+    #[inline]
+    pub(crate) fn enter_in_order(&mut self, at: Time, order: u32, entry: Entry) {
+        let key =
+            (u128::from(at.as_nanos()) << 64) | (u128::from(order) << 32) | u128::from(pack(entry));
         self.heap.push(Reverse(key));
     }
 

@@ -39,6 +39,7 @@ mod network;
 mod observation;
 mod outcome;
 mod program;
+pub mod recorded;
 mod replication;
 mod run;
 mod sequential;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use gate::GateSpec;
-use workload::DocumentSet;
+use workload::{DocumentSet, RecordedJob};
 
 use crate::network::{
     Agenda, Cache, Class, Demand, GateNode, Join, Load, Network, NetworkError, Sizes, Station,
@@ -93,6 +93,8 @@ pub(crate) struct Program {
     /// True if some jobs have what few have: a client that gives up, a fork, a server that they
     /// keep, a trace.
     pub(crate) has_rare_states: bool,
+    /// True if its jobs were recorded at a gate: then all that happens at the same moment has its place.
+    pub(crate) is_recorded: bool,
     /// The time in which the slowest part forgets how it began \[s\].
     pub(crate) relaxation_s: f64,
     /// Places at which the clients of each closed class begin, with their numbers; with an agenda
@@ -122,13 +124,14 @@ impl Program {
             population: check::population(network)?,
             caches: network.caches.clone(),
             agenda: network.agenda.clone(),
-            impatient: network
-                .classes
-                .iter()
-                .any(|class| class.client.patience.is_some() || class.client.time_out.is_some()),
+            impatient: network.classes.iter().any(|class| {
+                let recorded = || recorded_jobs(class).iter().any(|job| job.patience.is_some());
+                class.client.patience.is_some() || class.client.time_out.is_some() || recorded()
+            }),
             blocks: (network.stations.iter())
                 .any(|station| matches!(station.room, Some((_, WhenFull::Block)))),
             has_rare_states: false,
+            is_recorded: network.classes.iter().any(|class| !recorded_jobs(class).is_empty()),
             relaxation_s: 0.0,
             initial_places: Vec::new(),
             longest_stay: (0, 0.0),
@@ -179,6 +182,14 @@ impl Program {
         let traces = program.classes.iter().any(|class| matches!(class.load, Load::Trace(_)));
         program.has_rare_states = program.impatient || program.blocks || forks || traces;
         Ok(program)
+    }
+}
+
+/// The jobs of a class that were recorded at a gate, if its load is of such.
+pub(crate) fn recorded_jobs(class: &Class) -> &[RecordedJob] {
+    match &class.load {
+        Load::Trace(trace) => trace.recorded_jobs(),
+        Load::Closed { .. } | Load::Open(_) | Load::Varying(_) | Load::Within => &[],
     }
 }
 

@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 
 use gate::{Action, Conduct, Controller, Gate, GateSpec, JobId, Slot, Time};
-use measure::Recording;
+use measure::{GateAccount, Recording};
 use rand::RngExt;
-use workload::{Chance, Drawing, stream};
+use workload::{Chance, Drawing, RecordedJob, stream};
 
 use crate::cache::CacheState;
 use crate::calendar::{Calendar, Entry};
 use crate::network::{CUSTOMERS_MAX, GateNode, Load, Sizes};
-use crate::program::Program;
+use crate::program::{Program, recorded_jobs};
 use crate::run::{Options, SimError};
 use crate::station::{Changes, StationState};
 use crate::tally::{ClassTally, GateTally};
@@ -77,6 +77,8 @@ pub(crate) struct Replication<'a> {
     /// While the warm-up is looked for: every response time, in order of completion \[s\].
     pub(crate) responses: Option<Responses>,
     pub(crate) recording: Option<(usize, Recording)>,
+    /// The account of gate 0, if one is kept.
+    pub(crate) account: Option<Box<GateAccount>>,
     agenda: AgendaState,
 }
 
@@ -134,6 +136,8 @@ struct RareState {
     out: u32,
     /// Demand by the trace \[s\].
     demand: f64,
+    /// Its place in a trace that was recorded at a gate; nowhere otherwise.
+    recorded: u32,
 }
 
 impl RareState {
@@ -147,6 +151,7 @@ impl RareState {
         need: 0,
         out: 0,
         demand: 0.0,
+        recorded: NOWHERE,
     };
 }
 
@@ -207,7 +212,8 @@ impl<'a> Replication<'a> {
         });
         let specs: Vec<_> = (program.gates.iter().enumerate())
             .map(|(at, node)| {
-                let seed = node.spec.seed ^ chance(3, at).random::<u64>();
+                let own = if program.is_recorded { 0 } else { chance(3, at).random::<u64>() };
+                let seed = node.spec.seed ^ own;
                 let mut spec = GateSpec { seed, ..node.spec.clone() };
                 if let Some(controller) = controller(node)
                     && controller.conduct() == Conduct::Acts
@@ -252,6 +258,7 @@ impl<'a> Replication<'a> {
             responses: None,
             recording: (options.record.filter(|_| index == 0))
                 .map(|(at, bound)| (at, Recording::new(specs[at].clone(), bound))),
+            account: None,
         };
         replication.open();
         replication.schedule_agenda();
@@ -317,7 +324,7 @@ impl<'a> Replication<'a> {
 
     /// Does the next thing; false if there is none.
     #[inline(always)]
-    fn step(&mut self) -> Result<bool, SimError> {
+    pub(crate) fn step(&mut self) -> Result<bool, SimError> {
         self.steps_now += 1;
         if self.steps_now > STANDSTILL_MAX * (STANDSTILL_MAX + self.customers.len()) {
             return Err(SimError::Standstill { at: self.now });
@@ -408,6 +415,11 @@ impl<'a> Replication<'a> {
         self.customers.len() - self.free.len()
     }
 
+    /// Jobs that have arrived by traces.
+    pub(crate) fn arrived(&self) -> u64 {
+        self.sources.iter().map(|source| source.traced).sum()
+    }
+
     /// Virtual time since the start \[s\].
     pub(crate) fn passed_s(&self) -> f64 {
         self.now.since(Time::ZERO).as_secs_f64()
@@ -421,6 +433,18 @@ impl<'a> Replication<'a> {
         let stations = stations.map(|(state, station)| (state.jobs, "station", &station.name));
         let fullest = gates.chain(stations).max_by_key(|(jobs, ..)| *jobs);
         fullest.map_or_else(String::new, |(_, kind, name)| format!("{kind} `{name}`"))
+    }
+
+    /// The recorded job that a customer is, if it is one.
+    #[inline]
+    fn recorded(&self, customer: u32) -> Option<&'a RecordedJob> {
+        let program = self.program;
+        if !program.is_recorded {
+            return None;
+        }
+        let class = self.customers[customer as usize].origin as usize;
+        let nth = self.rare_states[customer as usize].recorded;
+        recorded_jobs(&program.classes[class]).get(nth as usize)
     }
 
     /// A place in the table for a job of this class.

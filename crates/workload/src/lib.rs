@@ -30,4 +30,4 @@ pub use chance::{Chance, stream};
 pub use curve::{CurveError, Pieces, RateCurve};
 pub use dist::{Dist, DistError};
 pub use documents::{Deck, Document, DocumentError, DocumentSet, Draw, Drawing};
-pub use trace::{Trace, TraceError, TraceJob};
+pub use trace::{RecordedJob, RecordedOrder, Trace, TraceError, TraceJob};

@@ -2,12 +2,17 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
+
+use gate::Job;
 
 /// A list of jobs in the order of their arrival, shared by all that replay it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     jobs: Arc<[TraceJob]>,
     period: Option<f64>,
+    /// As many as there are jobs, or none.
+    recorded: Arc<[RecordedJob]>,
 }
 
 /// A job of a trace.
@@ -19,6 +24,31 @@ pub struct TraceJob {
     pub size: Option<f64>,
     /// How much service it needs where the route says so \[s\].
     pub demand: Option<f64>,
+}
+
+/// A job that was recorded at a gate: all that the gate saw of it, to the nanosecond.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RecordedJob {
+    /// The job as it came: its arrival is [`Job::since`], and its name is given anew.
+    pub job: Job,
+    /// For how long it holds its slot.
+    pub hold: Duration,
+    /// After how long its client gives up if it still waits then; `None` if it never does.
+    pub patience: Option<Duration>,
+    /// Places of its arrival, its departure and the end of its patience among all that happens at the
+    /// same moment.
+    pub order: RecordedOrder,
+}
+
+/// Order of what happens to a recorded job, among what happens at the same moments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordedOrder {
+    /// Of its arrival.
+    pub arrival: u32,
+    /// Of its departure.
+    pub departure: u32,
+    /// Of the end of its patience.
+    pub patience: u32,
 }
 
 /// Why a list of jobs is no trace.
@@ -69,7 +99,26 @@ impl Trace {
                 last.at
             ));
         }
-        Ok(Trace { jobs: jobs.into(), period })
+        Ok(Trace { jobs: jobs.into(), period, recorded: Arc::new([]) })
+    }
+
+    /// A trace of jobs that were recorded at a gate. Their demands are their holds.
+    ///
+    /// # Errors
+    /// If it is empty, or times decrease.
+    pub fn recorded(recorded: Vec<RecordedJob>) -> Result<Trace, TraceError> {
+        let jobs = recorded.iter().map(|one| TraceJob {
+            at: one.job.since.as_secs_f64(),
+            size: None,
+            demand: Some(one.hold.as_secs_f64()),
+        });
+        let trace = Trace::new(jobs.collect(), None)?;
+        Ok(Trace { recorded: recorded.into(), ..trace })
+    }
+
+    /// Its jobs as a gate saw them, if they were recorded at one; else of none.
+    pub fn recorded_jobs(&self) -> &[RecordedJob] {
+        &self.recorded
     }
 
     /// The jobs.

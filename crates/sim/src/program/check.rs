@@ -9,6 +9,8 @@ use crate::network::{
     Speed, Station, StationKind, WhenFull,
 };
 
+use super::recorded_jobs;
+
 /// More arrivals a second would come closer to each other than the clock can tell [1/s].
 const RATE_MAX: f64 = 1e8;
 
@@ -128,7 +130,9 @@ fn station(station: &Station, network: &Network) -> Result<(), NetworkError> {
 fn gate(gate: &GateNode, network: &Network) -> Result<(), NetworkError> {
     let place = || format!("gate `{}`", gate.name);
     Gate::new(&gate.spec).map_err(|error| NetworkError::new(place(), error.to_string()))?;
-    if gate.spec.servers.iter().all(|server| server.slots == 0) {
+    // One that was recorded may have got its slots later.
+    let is_recorded = network.classes.iter().any(|class| !recorded_jobs(class).is_empty());
+    if !is_recorded && gate.spec.servers.iter().all(|server| server.slots == 0) {
         return Err(NetworkError::new(place(), "it has no slots, so nobody ever gets in"));
     }
     let (servers, speeds) = (gate.spec.servers.len(), &gate.speeds);

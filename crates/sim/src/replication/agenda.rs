@@ -86,8 +86,11 @@ impl Replication<'_> {
     pub(super) fn schedule_agenda(&mut self) {
         let Some(agenda) = &self.program.agenda else { return };
         for (at, change) in agenda.changes.iter().enumerate() {
-            let when = Time::from_nanos(nanos(change.at_s));
-            self.calendar.enter(when, Entry::Change(at as u32));
+            let entry = Entry::Change(at as u32);
+            match change.what {
+                Changed::Told { at, order, .. } => self.calendar.enter_in_order(at, order, entry),
+                _ => self.calendar.enter(Time::from_nanos(nanos(change.at_s)), entry),
+            }
             self.agenda.entered += 1;
         }
         if self.agenda.borders.len() > 1 {
@@ -176,6 +179,7 @@ impl Replication<'_> {
             Changed::GateDown { gate, server } => {
                 self.tell_change(gate as u32, Event::Down(server));
             }
+            Changed::Told { gate, event, .. } => self.tell_change(gate as u32, event),
             Changed::GateUp { gate, server } => self.tell_change(gate as u32, Event::Up(server)),
             Changed::GateSpeed { gate, server, speed } => {
                 let servers = self.program.gates[gate].spec.servers.len();

@@ -41,7 +41,10 @@ impl Replication<'_> {
                 }
             }
             Load::Trace(trace) => {
-                if let Some((at, _)) = trace.job(source.traced) {
+                if let Some(job) = trace.recorded_jobs().get(source.traced as usize) {
+                    let (at, order) = (job.job.since, job.order.arrival);
+                    self.calendar.enter_in_order(at, order, Entry::Arrival(class));
+                } else if let Some((at, _)) = trace.job(source.traced) {
                     self.calendar.enter(Time::from_nanos(nanos(at)), Entry::Arrival(class));
                 }
             }
@@ -61,6 +64,9 @@ impl Replication<'_> {
         if let Load::Trace(trace) = &self.program.classes[class as usize].load
             && let Some((_, job)) = trace.job(traced)
         {
+            if !trace.recorded_jobs().is_empty() {
+                self.rare_states[customer as usize].recorded = traced as u32;
+            }
             self.rare_states[customer as usize].demand = job.demand.unwrap_or(0.0);
             if let Some(size) = job.size {
                 let asking = &mut self.customers[customer as usize];

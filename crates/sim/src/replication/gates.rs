@@ -1,6 +1,7 @@
 //! At the gates: who knocks, who is let in, and who gives a slot back.
 
 use gate::{Action, Event, Gate, Job, JobId, Reason, Slot, Time};
+use workload::RecordedJob;
 
 use super::{GateState, Held, Replication};
 use crate::calendar::{Calendar, Entry};
@@ -21,7 +22,9 @@ impl Replication<'_> {
                 state.tally.accumulate(self.now);
                 self.tell(gate, Event::Wake);
             }
-            Some(wakeup) => state.arm(gate, wakeup, &mut self.calendar),
+            Some(wakeup) => {
+                state.arm(gate, wakeup, &mut self.calendar, self.program.is_recorded);
+            }
             None => {}
         }
     }
@@ -42,8 +45,13 @@ impl Replication<'_> {
         state.tally.waiting += 1;
         let going = &mut self.customers[customer as usize];
         going.gate_arrival = now;
-        let class = &self.program.classes[going.class as usize];
         let id = JobId((state.visits << CUSTOMER_BITS) | u64::from(customer));
+        if let Some(recorded) = self.recorded(customer) {
+            let job = Job { id, ..recorded.job };
+            return self.arrive_recorded(customer, gate, job, recorded);
+        }
+        let going = &self.customers[customer as usize];
+        let class = &self.program.classes[going.class as usize];
         let job = Job {
             class: going.class,
             priority: class.priority,
@@ -58,6 +66,21 @@ impl Replication<'_> {
         };
         if self.program.impatient {
             self.begin_patience(customer, gate, id);
+        }
+        self.tell(gate, Event::Arrive(job));
+    }
+
+    /// A customer arrives at a gate as it did when it was recorded.
+    fn arrive_recorded(&mut self, customer: u32, gate: u32, job: Job, recorded: &RecordedJob) {
+        if self.program.impatient {
+            let rare = &mut self.rare_states[customer as usize];
+            rare.waits = Some((gate, job.id));
+            if let Some(patience) = recorded.patience {
+                let at = self.now + patience;
+                rare.patience_ends = at;
+                let order = recorded.order.patience;
+                self.calendar.enter_in_order(at, order, Entry::Patience(customer));
+            }
         }
         self.tell(gate, Event::Arrive(job));
     }
@@ -93,7 +116,14 @@ impl Replication<'_> {
 
     /// Tells a gate what changed from outside.
     pub(super) fn tell_change(&mut self, gate: u32, event: Event) {
-        self.gates[gate as usize].tally.accumulate(self.now);
+        let tally = &mut self.gates[gate as usize].tally;
+        tally.accumulate(self.now);
+        // Of jobs that were started before there was the gate nothing else is known.
+        match event {
+            Event::Occupy(_) => tally.busy += 1,
+            Event::Depart(_) => tally.busy -= 1,
+            _ => {}
+        }
         self.tell(gate, event);
     }
 
@@ -108,8 +138,11 @@ impl Replication<'_> {
         {
             recording.push(now, event, &self.actions);
         }
+        if let (Some(account), 0) = (&mut self.account, gate) {
+            account.step(now, &event, &self.actions).expect("the gate keeps its protocol");
+        }
         if let Some(wakeup) = state.gate.next_wakeup() {
-            state.arm(gate, wakeup, &mut self.calendar);
+            state.arm(gate, wakeup, &mut self.calendar, self.program.is_recorded);
         }
         let mut refused = Vec::new();
         for action in &self.actions {
@@ -171,10 +204,14 @@ impl Replication<'_> {
 impl GateState {
     /// Sees to it that the gate is woken then, at the latest.
     #[inline]
-    fn arm(&mut self, gate: u32, wakeup: Time, calendar: &mut Calendar) {
+    fn arm(&mut self, gate: u32, wakeup: Time, calendar: &mut Calendar, is_recorded: bool) {
         if self.armed.is_none_or(|armed| wakeup < armed) {
             self.armed = Some(wakeup);
-            calendar.enter(wakeup, Entry::Gate(gate));
+            match is_recorded {
+                // A slot that is free at the very moment of a deadline still serves.
+                true => calendar.enter_in_order(wakeup, u32::MAX, Entry::Gate(gate)),
+                false => calendar.enter(wakeup, Entry::Gate(gate)),
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 //! no room.
 
 use gate::Time;
+use workload::RecordedJob;
 
 use super::{Customer, NOWHERE, Replication, nanos};
 use crate::calendar::{Calendar, Entry};
@@ -13,6 +14,9 @@ impl Replication<'_> {
     /// A customer comes to a station that works at this speed for it.
     #[inline]
     pub(super) fn visit(&mut self, customer: u32, station: u32, demand: &Demand, speed: f64) {
+        if let Some(recorded) = self.recorded(customer) {
+            return self.hold_recorded(customer, station, recorded);
+        }
         let going = &mut self.customers[customer as usize];
         let seconds = match demand {
             Demand::Drawn(dist) => {
@@ -36,6 +40,16 @@ impl Replication<'_> {
         if self.program.blocks {
             self.release_kept(customer);
         }
+    }
+
+    /// A job holds its slot for as long as it was recorded.
+    fn hold_recorded(&mut self, customer: u32, station: u32, recorded: &RecordedJob) {
+        self.customers[customer as usize].station = station;
+        let state = &mut self.stations[station as usize];
+        state.accumulate(self.now);
+        state.jobs += 1;
+        let (at, order) = (self.now + recorded.hold, recorded.order.departure);
+        self.calendar.enter_in_order(at, order, Entry::Customer(customer));
     }
 
     fn arrive_full(&mut self, customer: u32, station: u32) {

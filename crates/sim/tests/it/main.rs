@@ -19,6 +19,7 @@ mod fair_share;
 mod families;
 mod intervals;
 mod queues;
+mod recorded;
 mod refusals;
 mod routes;
 mod runs;
