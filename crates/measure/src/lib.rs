@@ -19,6 +19,8 @@
 //! ```
 
 pub mod figures;
+pub mod knee;
+pub mod limit;
 
 mod account;
 mod compare;

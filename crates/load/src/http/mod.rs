@@ -45,9 +45,9 @@ mod asks;
 mod collect;
 mod conn;
 mod exchange;
-pub mod knee;
 mod plan;
 mod preflight;
+mod probe;
 mod response;
 mod run;
 mod source;
@@ -62,6 +62,7 @@ pub use plan::{
     Closing, Connections, Idle, Load, Method, Naming, Plan, PlanError, PlanSpec, Resumption, Trust,
 };
 pub use preflight::preflight;
+pub use probe::{ProbeError, probe};
 pub use run::{RunError, record, run};
 pub use target::{Scheme, Target, TargetError};
 pub use tls::TlsError;

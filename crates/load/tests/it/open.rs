@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use load::http::knee::{Limit, Outcome, Probe, ProbeError, probe, verdict};
-use load::http::{Load, PlanSpec};
+use load::http::{Load, PlanSpec, ProbeError, probe};
+use measure::knee::{Outcome, Probe};
+use measure::limit::{Limit, verdict};
 use measure::{LittleVerdict, Until};
 use workload::{Arrivals, Dist};
 

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use cli::text::{Table, next, paragraph, rate, sentence};
 use cli::{Failure, Session, Verdict, progress, say};
-use load::http::Idle;
-use load::http::knee::{
-    Found, Knee, KneeSpec, Limit, Outcome, Probe, ProbeError, Why, find, probe, verdict,
-};
+use load::http::{Idle, ProbeError, probe};
+use measure::knee::{Found, Knee, KneeSpec, Outcome, Probe, Why, find};
+use measure::limit::{Limit, verdict};
 use serde_json::json;
 
 use super::check::{Metric, Side};
