@@ -395,7 +395,7 @@ impl Loop {
             match connection.fill(&mut self.buffers) {
                 Filled::Bytes(_) => {}
                 Filled::Nothing => return,
-                Filled::Ended | Filled::NoRoom => {
+                Filled::Ended(_) | Filled::NoRoom => {
                     // A certificate of the gate's that a server does not take ends it here.
                     let unmade = match connection.fault() {
                         Some(fault) => Unmade::unreachable(&format!("TLS: {fault}")),
