@@ -680,6 +680,10 @@ impl Loop {
     /// A question of the gate's own is answered with so many rows; with this code, if not well.
     pub(super) fn answered(&mut self, key: Key, failed: Option<SqlState>, rows: u64) {
         let server = self.servers.get_mut(key).expect("its caller has it");
+        if matches!(server.state, State::Leaving | State::GivenUp) {
+            // It was asked for a client that has gone meanwhile, whose transaction is rolled back next.
+            return self.look_after(key);
+        }
         self.deadlines.clear(Socket::Server(key), &mut server.deadline);
         match (std::mem::replace(&mut server.state, State::Idle), failed) {
             (State::Setting(settings), None) => self.settings_given(key, settings),

@@ -448,7 +448,7 @@ impl Loop {
     }
 
     /// Sees what is to become of a server, after bytes have passed.
-    fn look_after(&mut self, key: Key) {
+    pub(super) fn look_after(&mut self, key: Key) {
         let Some(server) = self.servers.get_mut(key) else { return };
         let kept = server.relay.kept();
         let between = server.stands_between();
