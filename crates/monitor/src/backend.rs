@@ -952,8 +952,7 @@ impl Loop {
         }
         self.release_permits(server.permits);
         if server.probe.is_some() {
-            let (database, place) = (self.pools[at].database, server.place as usize);
-            self.probe_ended(database, place, &server.state);
+            self.probe_ended(key, (self.pools[at].database, server.place), &server.state);
         }
     }
 }
