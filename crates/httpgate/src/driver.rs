@@ -225,6 +225,7 @@ impl Driver {
         stats.refused_hopeless = sum(|counts| counts.refused_hopeless);
         stats.refused_unreachable = sum(|counts| counts.refused_unreachable);
         stats.reneged = sum(|counts| counts.reneged);
+        stats.slots_dropped = gate.dropped();
         for ((at, upstream), server) in (0..).zip(&mut stats.upstreams).zip(gate.servers()) {
             upstream.up = server.up;
             upstream.busy = server.busy;

@@ -101,6 +101,8 @@ pub struct Stats {
     pub reneged: u64,
     /// Clients that left, or stopped reading or sending, while they were served.
     pub clients_lost: u64,
+    /// Slots that came back because their guard was dropped.
+    pub slots_dropped: u64,
     /// True if the gate is paused.
     pub paused: bool,
     /// True if the gate lets out what is in and lets nothing in.
@@ -137,6 +139,7 @@ impl Stats {
             refused_unreachable: 0,
             reneged: 0,
             clients_lost: 0,
+            slots_dropped: 0,
             paused: false,
             draining: false,
             classes: Vec::new(),
@@ -188,6 +191,7 @@ impl Stats {
         let classes = self.classes.iter().map(|(name, counts)| (&**name, counts.clone()));
         let gate = GateFigures {
             labels: String::new(),
+            slots_dropped: self.slots_dropped,
             slots: sum(|upstream| upstream.slots),
             busy: sum(|upstream| upstream.busy),
             classes: classes.collect(),

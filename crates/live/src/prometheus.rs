@@ -141,6 +141,8 @@ pub struct GateFigures<'f> {
     /// The labels that tell it from a server's other gates, as [`label`] writes them; empty if it is the
     /// only one.
     pub labels: String,
+    /// Slots that came back because their [guard](crate::SlotGuard) was dropped.
+    pub slots_dropped: u64,
     /// Its slots.
     pub slots: u32,
     /// Those that are held.
@@ -166,6 +168,15 @@ impl GateFigures<'_> {
 /// Writes what every live gate tells, by the same names whatever it stands in front of: slots and who
 /// holds them, who waits, who was refused and why, waits and holds.
 pub fn write_gates(text: &mut Text, gates: &[GateFigures<'_>]) {
+    let name = "sekisho_slots_dropped_total";
+    text.family(
+        name,
+        "counter",
+        "Slots that were dropped and not given back: a defect of the gate.",
+    );
+    for gate in gates {
+        text.sample(name, &gate.labels, gate.slots_dropped);
+    }
     type OfGate = fn(&GateFigures<'_>) -> u32;
     let plain: [(&str, &str, OfGate); 2] = [
         ("sekisho_slots", "Slots that exist.", |gate| gate.slots),

@@ -1,5 +1,6 @@
-//! Databases that only `*` names: each that is asked for has a place and pools of its own, and those
-//! that nobody uses go, so that names without end take memory for a few.
+//! Databases that the configuration does not name: those for which `*` stands, each with a place and
+//! pools of its own when it is asked for, and those that a reload has left out. Those that nobody uses
+//! go, so that names without end take memory for a few.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use super::server::State;
 use super::slab::Key;
 use super::state::Loop;
 
-/// Databases that only `*` names, and places that nobody has any more.
+/// Databases that the configuration does not name, and places that nobody has any more.
 #[derive(Debug, Default)]
 pub(super) struct AutoDatabases {
     /// Their places, and when each was seen in use last.
@@ -35,9 +36,10 @@ impl AutoDatabases {
         self.used.insert(at, now);
     }
 
-    /// The configuration has changed, and names some of them now.
-    pub(super) fn keep(&mut self, are_autodbs: impl Fn(usize) -> bool) {
-        self.used.retain(|&at, _| are_autodbs(at));
+    /// The configuration has changed, and does not name those in these places.
+    pub(super) fn are(&mut self, places: impl Iterator<Item = usize>, now: Time) {
+        let before = std::mem::take(&mut self.used);
+        self.used = places.map(|at| (at, before.get(&at).copied().unwrap_or(now))).collect();
     }
 }
 
@@ -54,7 +56,7 @@ impl Loop {
         longest.into_iter().any(|(_, at)| self.is_unused(at) && self.close_database(at))
     }
 
-    /// Closes databases that only `*` names and that nobody has used for long.
+    /// Closes databases that the configuration does not name and that nobody has used for long.
     pub(super) fn close_autodbs(&mut self) {
         let Some(kept) = self.config.timeouts.autodb_idle else { return };
         let all: Vec<usize> = self.autodb.used.keys().copied().collect();
@@ -76,7 +78,8 @@ impl Loop {
     fn is_unused(&self, at: usize) -> bool {
         let works = |index: &PoolIndex| {
             let pool = &self.pools[*index];
-            let of = self.servers.iter().filter(|(_, server)| server.pool == *index);
+            let of =
+                self.servers.iter().filter(|(_, one)| one.pool == *index && one.probe.is_none());
             pool.driver.busy() > 0
                 || pool.driver.waiting() > 0
                 || of.into_iter().any(|(_, server)| !matches!(server.state, State::Idle))
@@ -86,7 +89,10 @@ impl Loop {
 
     /// Closes a database that nobody uses, with its pools; their places are for others.
     fn close_database(&mut self, at: usize) -> bool {
-        for index in self.pools_at(at) {
+        let pools = self.pools_at(at);
+        self.withdraw_probes(&pools);
+        self.probes[at] = None;
+        for index in pools {
             let idle: Vec<Key> = self.pools[index].idle_longest().collect();
             for key in idle {
                 self.drop_server(key);
@@ -101,8 +107,11 @@ impl Loop {
         }
         // No client can ask for a database without a name.
         let name = std::mem::take(&mut self.config.databases[at].name);
-        self.databases.remove(&name);
-        self.config.quotas.forget_one_of_the_rest(&name);
+        // One that a reload has left out may have been asked for again since, by `*`, at another place.
+        if self.databases.get(&name) == Some(&at) {
+            self.databases.remove(&name);
+            self.config.quotas.forget_one_of_the_rest(&name);
+        }
         self.autodb.used.remove(&at);
         self.autodb.vacant_databases.push(at);
         true

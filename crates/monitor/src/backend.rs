@@ -395,7 +395,7 @@ impl Loop {
             match connection.fill(&mut self.buffers) {
                 Filled::Bytes(_) => {}
                 Filled::Nothing => return,
-                Filled::Ended | Filled::NoRoom => {
+                Filled::Ended(_) | Filled::NoRoom => {
                     // A certificate of the gate's that a server does not take ends it here.
                     let unmade = match connection.fault() {
                         Some(fault) => Unmade::unreachable(&format!("TLS: {fault}")),
@@ -680,6 +680,10 @@ impl Loop {
     /// A question of the gate's own is answered with so many rows; with this code, if not well.
     pub(super) fn answered(&mut self, key: Key, failed: Option<SqlState>, rows: u64) {
         let server = self.servers.get_mut(key).expect("its caller has it");
+        if matches!(server.state, State::Leaving | State::GivenUp) {
+            // It was asked for a client that has gone meanwhile, whose transaction is rolled back next.
+            return self.look_after(key);
+        }
         self.deadlines.clear(Socket::Server(key), &mut server.deadline);
         match (std::mem::replace(&mut server.state, State::Idle), failed) {
             (State::Setting(settings), None) => self.settings_given(key, settings),
@@ -948,8 +952,7 @@ impl Loop {
         }
         self.release_permits(server.permits);
         if server.probe.is_some() {
-            let (database, place) = (self.pools[at].database, server.place as usize);
-            self.probe_ended(database, place, &server.state);
+            self.probe_ended(key, (self.pools[at].database, server.place), &server.state);
         }
     }
 }

@@ -6,7 +6,7 @@ use subtle::ConstantTimeEq;
 
 use super::backend::connect;
 use super::client;
-use super::connection::{Connection, Filled};
+use super::connection::{Connection, End, Filled};
 use super::deadlines::Deadline;
 use super::negotiation::Negotiating;
 use super::server;
@@ -163,7 +163,9 @@ impl Loop {
             match cancel.connection.fill(&mut self.buffers) {
                 Filled::Bytes(bytes) => cancel.connection.take(bytes, &mut self.buffers),
                 Filled::Nothing | Filled::NoRoom => return,
-                Filled::Ended => return self.end_cancel(key, Outcome::Settled),
+                Filled::Ended(End::Closed) => return self.end_cancel(key, Outcome::Settled),
+                // A server closes it in order. Whatever has reset it may have passed the request on.
+                Filled::Ended(End::Broken) => return self.end_cancel(key, Outcome::Unknown),
             }
         }
     }

@@ -263,7 +263,8 @@ pub struct Database {
     /// reads do not go to replicas, so that it finds what it wrote; zero if it need not. Other
     /// clients' writes reach replicas in their own time.
     pub own_writes: Duration,
-    /// The health probe of its servers, by the user of [`login`](Database::login); `None` for none:
+    /// The health probe of its servers, by the user of [`login`](Database::login); `None` for none, as
+    /// for [`Database::REST`]:
     /// then one that cannot be reached is left alone for a while, and roles stay as they are. Where
     /// the [roles](GateSpec::roles) name no replica, all are asked everything, whatever they say.
     pub health: Option<Health>,
@@ -709,6 +710,9 @@ impl Config {
             let address = address.to_string();
             return Err(ConfigError::Nameless { database: name(), address });
         }
+        if database.health.is_some() && database.name == Database::REST {
+            return Err(ConfigError::WatchedRest);
+        }
         if database.health.is_some() && database.login.is_none() {
             return Err(ConfigError::NoProbeUser { database: name() });
         }
@@ -800,6 +804,9 @@ pub enum ConfigError {
         /// The server.
         address: String,
     },
+    /// The servers of databases that no name is known of are to be watched.
+    #[error("the servers of database \"*\" cannot be watched: name the databases that are to be")]
+    WatchedRest,
     /// Its servers are to be watched, but nobody can log in.
     #[error("the servers of database \"{database}\" cannot be watched: name a user to log in as")]
     NoProbeUser {

@@ -249,8 +249,17 @@ pub(super) enum Filled {
     Nothing,
     /// There is no room: what is there must be taken first.
     NoRoom,
-    /// The other side has ended it, or it is broken.
-    Ended,
+    /// There will be no more.
+    Ended(End),
+}
+
+/// End of what the other side sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The other side has ended it.
+    Closed,
+    /// The connection is broken: what was sent may not have arrived.
+    Broken,
 }
 
 /// A read of a connection without the loop, and its bytes.
@@ -278,7 +287,7 @@ impl Reading {
                     return;
                 }
                 // The loop finds it again.
-                Filled::NoRoom | Filled::Ended => return,
+                Filled::NoRoom | Filled::Ended(_) => return,
             }
         }
     }
@@ -302,8 +311,8 @@ pub(super) struct Connection {
     encrypted: bool,
     /// True while a worker reads it without the loop.
     is_read: bool,
-    /// True once such a read has found its end.
-    ended: bool,
+    /// Its end, once such a read has found it.
+    ended: Option<End>,
     /// The worker that watches it.
     watcher: u16,
 }
@@ -317,7 +326,7 @@ impl Connection {
             hung_up: false,
             encrypted: false,
             is_read: false,
-            ended: false,
+            ended: None,
             watcher: 0,
         }
     }
@@ -372,13 +381,13 @@ impl Connection {
     /// True if nothing of it is here: nothing was read that was not taken, nobody reads it now, and
     /// nothing waits to be written.
     pub(super) fn is_at_rest(&self) -> bool {
-        let unread = self.read().is_empty() && !self.is_read && !self.ended;
+        let unread = self.read().is_empty() && !self.is_read && self.ended.is_none();
         unread && !self.is_blocked() && !self.write_half.has_borrowed()
     }
 
     /// True if nothing of it will be here as soon as a worker has written what was said.
     pub(super) fn is_being_written(&self) -> bool {
-        let unread = self.read().is_empty() && !self.is_read && !self.ended;
+        let unread = self.read().is_empty() && !self.is_read && self.ended.is_none();
         unread && !self.is_blocked() && self.write_half.has_borrowed()
     }
 
@@ -451,8 +460,8 @@ impl Connection {
 
     /// Reads once, behind what is there.
     pub(super) fn fill(&mut self, buffers: &mut Buffers) -> Filled {
-        if self.ended {
-            return Filled::Ended;
+        if let Some(end) = self.ended {
+            return Filled::Ended(end);
         }
         if !self.readable || self.is_read {
             // Whoever reads it now says what came of that.
@@ -481,7 +490,7 @@ impl Connection {
                 self.readable = bytes == asked || self.hung_up || self.encrypted;
             }
             Filled::Nothing => self.readable = false,
-            Filled::NoRoom | Filled::Ended => {}
+            Filled::NoRoom | Filled::Ended(_) => {}
         }
     }
 
@@ -489,7 +498,7 @@ impl Connection {
     /// here. Nobody else reads it until it is told [what came](Connection::end_read).
     pub(super) fn begin_read(&mut self, buffers: &mut Buffers) -> Option<Reading> {
         // With something here the read would stand behind it, and only the loop may look at that.
-        let may = self.readable && self.input.is_none() && !self.is_read && !self.ended;
+        let may = self.readable && self.input.is_none() && !self.is_read && self.ended.is_none();
         may.then(|| {
             self.is_read = true;
             let (write_half, buffer) = (Arc::clone(&self.write_half), buffers.take());
@@ -509,7 +518,9 @@ impl Connection {
         self.filled(BUFFER, reading.filled);
         self.readable &= !reading.drained || self.hung_up;
         // Kept for who fills it next: a reset is told by the system once.
-        self.ended |= reading.filled == Filled::Ended;
+        if let Filled::Ended(end) = reading.filled {
+            self.ended = Some(end);
+        }
         self.keep(reading.buffer, buffers);
     }
 
@@ -615,14 +626,14 @@ fn fill(write_half: &WriteHalf, buffer: &mut Buffer, encrypted: bool) -> Filled 
             return Filled::NoRoom;
         }
         match write_half.read(room, encrypted) {
-            Ok(0) => return Filled::Ended,
+            Ok(0) => return Filled::Ended(End::Closed),
             Ok(bytes) => {
                 buffer.end += bytes;
                 return Filled::Bytes(bytes);
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Filled::Nothing,
-            Err(_) => return Filled::Ended,
+            Err(_) => return Filled::Ended(End::Broken),
         }
     }
 }
@@ -780,7 +791,7 @@ mod tests {
         let mut reading = connection.begin_read(&mut buffers).unwrap();
         reading.read();
         connection.end_read(reading, &mut buffers);
-        assert_eq!(connection.fill(&mut buffers), Filled::Ended);
+        assert_eq!(connection.fill(&mut buffers), Filled::Ended(End::Closed));
         assert_eq!(connection.read(), b"");
     }
 
@@ -794,6 +805,6 @@ mod tests {
         assert_eq!(connection.fill(&mut buffers), Filled::NoRoom);
         connection.take(BUFFER, &mut buffers);
         drop(theirs);
-        assert_eq!(connection.fill(&mut buffers), Filled::Ended);
+        assert_eq!(connection.fill(&mut buffers), Filled::Ended(End::Closed));
     }
 }

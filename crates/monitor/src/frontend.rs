@@ -219,7 +219,7 @@ impl Loop {
             match client.connection.fill(&mut self.buffers) {
                 Filled::Bytes(_) => {}
                 Filled::Nothing => return,
-                Filled::Ended => return self.close(key),
+                Filled::Ended(_) => return self.close(key),
                 // All that must be whole before a session fits a buffer.
                 Filled::NoRoom => return self.close(key),
             }

@@ -112,7 +112,7 @@ impl Negotiating {
                 }
                 Step::Asked(handshake, otherwise) => {
                     connection.flush(buffers)?;
-                    let ended = connection.fill(buffers) == Filled::Ended;
+                    let ended = matches!(connection.fill(buffers), Filled::Ended(_));
                     let next = match *connection.read() {
                         [] if ended => return Err(Unapproachable::Closed),
                         [] => return Ok(false),
@@ -139,7 +139,7 @@ impl Negotiating {
                             return Err(Unapproachable::Protocol);
                         }
                         Step::Open
-                    } else if filled == Filled::Ended {
+                    } else if matches!(filled, Filled::Ended(_)) {
                         return Err(Unapproachable::Closed);
                     } else {
                         return Ok(false);

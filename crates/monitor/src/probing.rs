@@ -69,16 +69,10 @@ impl Loop {
 
     /// The servers of a database are watched anew, or not at all.
     pub(super) fn watch_anew(&mut self, database: usize) {
-        let mine = self.servers.iter().filter(|(_, server)| {
-            server.probe.is_some() && self.pools[server.pool].database == database
-        });
-        let mine: Vec<Key> = mine.map(|(key, _)| key).collect();
-        for key in mine {
-            self.drop_server(key);
-        }
-        self.probes[database] = Probes::of_database(&self.config.databases[database]);
         let pools = 0..self.pools.len();
         let pools: Vec<_> = pools.filter(|at| self.pools[*at].database == database).collect();
+        self.withdraw_probes(&pools);
+        self.probes[database] = Probes::of_database(&self.config.databases[database]);
         for pool in pools {
             for place in 0..self.pools[pool].addresses.len() {
                 self.tell(pool, |driver, now| driver.rise(now, place as u32));
@@ -145,12 +139,28 @@ impl Loop {
         }
     }
 
-    /// The connection of a probe has ended, while it asked or not.
-    pub(super) fn probe_ended(&mut self, database: usize, place: usize, state: &State) {
-        if let Some(probes) = &mut self.probes[database] {
-            probes.servers[place].connection = None;
+    /// Ends the probes of these pools, whatever they do: that says nothing of their servers.
+    pub(super) fn withdraw_probes(&mut self, pools: &[PoolIndex]) {
+        let all = self
+            .servers
+            .iter()
+            .filter(|(_, server)| server.probe.is_some() && pools.contains(&server.pool));
+        let all: Vec<Key> = all.map(|(key, _)| key).collect();
+        for key in all {
+            let server = self.servers.get(key).expect("it was there above");
+            if let Some(probes) = &mut self.probes[self.pools[server.pool].database] {
+                probes.servers[server.place as usize].connection = None;
+            }
+            self.drop_server(key);
         }
-        if !matches!(state, State::Idle) {
+    }
+
+    /// The connection of a probe has ended. It has failed if it asked, and was not withdrawn.
+    pub(super) fn probe_ended(&mut self, key: Key, at: (usize, u32), state: &State) {
+        let (database, place) = (at.0, at.1 as usize);
+        let Some(probes) = &mut self.probes[database] else { return };
+        let connection = &mut probes.servers[place].connection;
+        if connection.take_if(|one| *one == key).is_some() && !matches!(state, State::Idle) {
             self.note_health(database, place, None);
         }
     }

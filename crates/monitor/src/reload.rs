@@ -221,8 +221,10 @@ impl Loop {
         // A secret that was found by the old query, or elsewhere, proves nothing any more.
         self.auth_queries.forget();
         self.follow_patience();
-        let databases = &self.config.databases;
-        self.autodb.keep(|at| !named.contains(&databases[at].name));
+        let all = self.config.databases.iter().enumerate();
+        // A place that nobody has any more has no name either.
+        let unnamed = all.filter(|(_, one)| !one.name.is_empty() && !named.contains(&one.name));
+        self.autodb.are(unnamed.map(|(at, _)| at), self.now);
         for at in 0..self.config.databases.len() {
             let watched = |one: &Database| {
                 (one.health, one.servers.clone(), one.gate.roles.clone(), one.login.clone())

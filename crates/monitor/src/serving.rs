@@ -133,7 +133,7 @@ impl Loop {
             match client.connection.fill(&mut self.buffers) {
                 Filled::Bytes(_) => {}
                 Filled::Nothing | Filled::NoRoom => return,
-                Filled::Ended => return self.close(key),
+                Filled::Ended(_) => return self.close(key),
             }
         }
         self.again.push_back(Socket::Client(key));
@@ -244,12 +244,12 @@ impl Loop {
                 Filled::Nothing if was_there => {}
                 Filled::Nothing => return,
                 Filled::NoRoom if was_there => {}
-                Filled::Ended if was_there => {
+                Filled::Ended(_) if was_there => {
                     // Its last words came before it was known that they are the last.
                     self.pass_back(key);
                     return self.lost(key);
                 }
-                Filled::NoRoom | Filled::Ended => return self.lost(key),
+                Filled::NoRoom | Filled::Ended(_) => return self.lost(key),
             }
             if !self.pass_back(key) {
                 return;
@@ -448,7 +448,7 @@ impl Loop {
     }
 
     /// Sees what is to become of a server, after bytes have passed.
-    fn look_after(&mut self, key: Key) {
+    pub(super) fn look_after(&mut self, key: Key) {
         let Some(server) = self.servers.get_mut(key) else { return };
         let kept = server.relay.kept();
         let between = server.stands_between();

@@ -158,6 +158,7 @@ fn write_counts(pools: &[Pool], text: &mut Text) {
 fn figures(pool: &Pool) -> GateFigures<'_> {
     GateFigures {
         labels: labels(pool),
+        slots_dropped: pool.slots_dropped,
         slots: pool.gate.slots,
         busy: pool.gate.busy,
         classes: pool.classes.iter().map(|class| (&*class.name, class.counts())).collect(),

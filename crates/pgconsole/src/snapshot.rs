@@ -160,6 +160,9 @@ pub struct SlotsOf {
     pub of: String,
     /// The slots.
     pub slots: Slots,
+    /// Slots of a quota that came back because their guard was dropped; those of a server are
+    /// [counted](Pool::slots_dropped) by its pool.
+    pub dropped: Option<u64>,
     /// At which server, of a pool's.
     pub server: Option<ServerSlots>,
 }
@@ -190,6 +193,8 @@ pub struct Pool {
     pub mode: Mode,
     /// Its gate.
     pub gate: Slots,
+    /// Slots that came back because their guard was dropped.
+    pub slots_dropped: u64,
     /// The names of its policies: discipline and router.
     pub discipline: String,
     /// See `discipline`.

@@ -290,6 +290,7 @@ const GATE: &[Column] = &[
     text("hold_p50"),
     text("hold_p99"),
     int8("refused_hopeless"),
+    int8("slots_dropped"),
 ];
 
 const SLOTS: &[Column] = &[
@@ -302,6 +303,7 @@ const SLOTS: &[Column] = &[
     int4("waiting"),
     int8("started"),
     int4("connections"),
+    int8("slots_dropped"),
 ];
 
 const QUEUE: &[Column] = &[
@@ -703,13 +705,14 @@ fn gate(of: &Snapshot, to: &mut Sink<'_>) {
                 between(&class.hold, 0.5),
                 between(&class.hold, 0.99),
                 large(class.refused_hopeless),
+                large(pool.slots_dropped),
             ]);
         }
     }
 }
 
 fn slots(of: &Snapshot, to: &mut Sink<'_>) {
-    for SlotsOf { of, slots, server } in &of.slots {
+    for SlotsOf { of, slots, dropped, server } in &of.slots {
         let server = server.as_ref();
         let up = |server: &ServerSlots| if server.up { "yes" } else { "no" };
         to(&[
@@ -722,6 +725,7 @@ fn slots(of: &Snapshot, to: &mut Sink<'_>) {
             small(slots.waiting),
             server.map_or(Value::Null, |server| large(server.started)),
             server.map_or(Value::Null, |server| small(server.connections)),
+            dropped.map_or(Value::Null, large),
         ]);
     }
 }

@@ -175,7 +175,7 @@ impl Rooms {
                 return match one.connection.fill(&mut self.buffers) {
                     Filled::Bytes(_) => Next::Goes,
                     Filled::Nothing => Next::Rests,
-                    Filled::Ended | Filled::NoRoom => Next::Parts,
+                    Filled::Ended(_) | Filled::NoRoom => Next::Parts,
                 };
             }
             Ok(_) => {

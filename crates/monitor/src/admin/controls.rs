@@ -277,6 +277,7 @@ impl Loop {
             self.send_away(key);
             self.settle();
         }
+        self.withdraw_probes(&pools);
         let servers = self.servers.iter().filter(|(_, server)| pools.contains(&server.pool));
         let servers: Vec<Key> = servers.map(|(key, _)| key).collect();
         for key in servers {

@@ -156,7 +156,7 @@ impl Rooms {
             match reader.connection.fill(&mut self.buffers) {
                 Filled::Bytes(_) => {}
                 Filled::Nothing => return,
-                Filled::Ended | Filled::NoRoom => return self.part(key),
+                Filled::Ended(_) | Filled::NoRoom => return self.part(key),
             }
             let request = read(reader.connection.read(), own);
             if request == Request::Begun {

@@ -309,6 +309,7 @@ impl Loop {
                 busy: pool.driver.busy(),
                 waiting: small(pool.driver.waiting() as usize),
             },
+            slots_dropped: pool.driver.dropped(),
             discipline: gate.discipline.name().to_owned(),
             router: gate.router.name().to_owned(),
             clients: tallies.clients[at],
@@ -332,6 +333,7 @@ impl Loop {
                 found.push(SlotsOf {
                     of: of.clone(),
                     slots: Slots { slots, busy, waiting: small(waiting as usize) },
+                    dropped: None,
                     server: Some(ServerSlots {
                         address: self.address_of(at, place).to_string(),
                         role: match role {
@@ -354,6 +356,7 @@ impl Loop {
                 busy: quota.busy,
                 waiting: small(quota.waiting as usize),
             },
+            dropped: Some(quota.slots_dropped),
             server: None,
         }));
         found

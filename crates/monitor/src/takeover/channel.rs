@@ -54,6 +54,10 @@ struct Parcel {
     socket: Option<OwnedFd>,
 }
 
+/// A word that is not too long.
+#[derive(Debug)]
+pub(super) struct Framed(Vec<u8>);
+
 /// Outcome of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Filled {
@@ -134,11 +138,23 @@ impl Channel {
         message: &Message,
         socket: Option<OwnedFd>,
     ) -> Result<u64, Malformed> {
-        // Before anything is changed: who learns that it is too long can go on with something else.
-        let bytes = message.encode(self.side.bounds().1)?;
+        let frame = self.frame(message)?;
+        Ok(self.put(frame, socket))
+    }
+
+    /// Something that can be [put](Channel::put) whatever happens meanwhile.
+    ///
+    /// # Errors
+    /// If it is too long.
+    pub(super) fn frame(&self, message: &Message) -> Result<Framed, Malformed> {
+        message.encode(self.side.bounds().1).map(Framed)
+    }
+
+    /// Says what was framed, as soon as there is room. Its number among the words that were said.
+    pub(super) fn put(&mut self, Framed(bytes): Framed, socket: Option<OwnedFd>) -> u64 {
         self.unsent += bytes.len();
         self.output.push_back(Parcel { bytes, at: 0, socket });
-        Ok(self.sent + self.output.len() as u64)
+        self.sent + self.output.len() as u64
     }
 
     /// Words that the system has taken in all.
@@ -363,6 +379,29 @@ mod tests {
         here.flush().unwrap();
         assert_eq!(there.fill().unwrap(), Filled::Bytes);
         assert_eq!(there.next().unwrap().unwrap().0, Message::GivenUp { why: "late".into() });
+    }
+
+    /// A client was found to be too long to be told when its socket was watched no more: if the system did
+    /// not watch it again, nobody heard it.
+    #[test]
+    fn what_is_too_long_is_known_before_anything_is_said() {
+        let (mut here, mut there) = pair();
+        let statement = |bytes| Message::Statement {
+            number: 1,
+            statement: pgsession::statements::ExportedStatement {
+                scope: 1,
+                lexer_mode: pgsession::sql::tokens::LexerMode::default(),
+                tail: vec![7; bytes],
+            },
+        };
+        assert!(matches!(here.frame(&statement(GIVEN_MAX)), Err(Malformed::Long { .. })));
+        let frame = here.frame(&statement(100)).unwrap();
+        assert_eq!((here.unsent(), here.say(&Message::Begin, None)), (0, Ok(1)));
+        assert_eq!(here.put(frame, None), 2);
+        here.flush().unwrap();
+        assert_eq!(there.fill().unwrap(), Filled::Bytes);
+        let heard = [(); 2].map(|()| there.next().unwrap().unwrap().0);
+        assert_eq!(heard, [Message::Begin, statement(100)]);
     }
 
     #[test]

@@ -526,15 +526,11 @@ impl Loop {
             statements,
         };
         let socket = client.connection.stream().socket().ok()?;
-        let message = Message::Client(Box::new(migrating));
+        let frame = successor.channel.frame(&Message::Client(Box::new(migrating))).ok()?;
         // Both processes have the socket from here on: this one must hear nothing of it, or both
-        // would read.
+        // would read. Behind all that can fail: whom the system did not watch again nobody would hear.
         watchers.release(&client.connection).ok()?;
-        if successor.channel.say(&message, Some(socket)).is_err() {
-            // It is watched as before, or is as good as gone.
-            let _ = watchers.watch(&mut client.connection, Socket::Client(key));
-            return None;
-        }
+        successor.channel.put(frame, Some(socket));
         client.state = State::Migrating;
         successor.numbered += 1;
         let other = successor.migrating.insert(successor.numbered, key);

@@ -1,6 +1,7 @@
 //! Clients and servers that go: in transactions, at any byte, idle and busy; and the monitor's own end.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,8 @@ use pgwire::frame::Backend;
 use pgwire::message::{Status, write};
 use pgwire::startup::{Version, write_startup};
 
-use super::{Gate, Raw, ask, code, config, database, directly, runtime, shown, trusting};
+use super::passage::Passage;
+use super::{Gate, Raw, ask, code, config, database, directly, runtime, server, shown, trusting};
 
 #[test]
 fn a_transaction_whose_client_goes_is_rolled_back_and_its_slot_comes_back() {
@@ -32,6 +34,36 @@ fn a_transaction_whose_client_goes_is_rolled_back_and_its_slot_comes_back() {
         drop(next);
         gate.end();
     }
+}
+
+/// The server was giving the client back what that had reset in its transaction: its answer was taken for
+/// one that nobody had asked for, and the connection was closed.
+#[test]
+fn who_goes_while_it_is_given_back_what_it_has_reset_costs_no_connection() {
+    let passage = Passage::to(SocketAddr::from(([127, 0, 0, 1], server().port())));
+    let mut database = database(Mode::Transaction, 1);
+    database.servers = vec![Address::Tcp(passage.address())];
+    let gate = Gate::new(trusting(database));
+    let mut next = Raw::enter(&gate, Version::V3_0, &[]);
+    for round in 0..3 {
+        let mut client = Raw::enter(&gate, Version::V3_0, &[("work_mem", "99kB")]);
+        client.query("begin; create table of_a_moment (n int)");
+        assert_eq!(client.answer(), ["BEGIN", "CREATE TABLE", "ZT"]);
+        passage.falls_silent_after("99kB");
+        client.query("reset work_mem");
+        assert_eq!(client.answer(), ["RESET", "ZT"]);
+        drop(client);
+        gate.until("it has gone", |stats| stats.clients == 1);
+        assert!(passage.is_silent(), "the server has not answered yet");
+        passage.is_mended();
+        next.query("show work_mem");
+        assert_eq!(next.answer(), ["4MB", "SHOW", "ZI"]);
+        next.query("select to_regclass('of_a_moment') is null");
+        assert_eq!(next.answer(), ["t", "SELECT 1", "ZI"], "it was rolled back");
+        assert_eq!(gate.stats().pools[0].counters.connects, 1, "round {round}");
+    }
+    drop(next);
+    gate.end();
 }
 
 #[test]

@@ -2,9 +2,10 @@
 //! clients that stop reading.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use monitor::{Address, Check, Config, Database, Maintenance, Mode, Quotas};
+use monitor::{Address, Check, Config, Database, Health, Maintenance, Mode, Quotas};
 use pgwire::frame::Backend;
 use pgwire::secrets::{MockKey, Users};
 use pgwire::startup::{Version, write_startup};
@@ -508,6 +509,53 @@ fn a_database_that_nobody_has_named_goes_after_a_while() {
         gate.until("it has gone", |stats| stats.pools.is_empty());
     }
     gate.end();
+}
+
+/// Those that had been named before stayed for good, with a probe at each server, and took the room of
+/// others: only those that had come by `*` were looked at.
+#[test]
+fn a_database_that_a_reload_has_left_out_goes_after_a_while() {
+    for has_rest in [true, false] {
+        let passage = Passage::to(SocketAddr::from(([127, 0, 0, 1], server().port())));
+        let config = |names: &[&str]| {
+            let mut rest = database(Mode::Transaction, 1);
+            rest.target = Some(std::mem::replace(&mut rest.name, Database::REST.to_owned()));
+            let health = Some(Health { interval: Duration::from_secs(1), ..Health::default() });
+            let mut config = trusting(rest.clone());
+            config.databases = vec![Database { name: "stays".to_owned(), health, ..rest.clone() }];
+            if names.contains(&"left") {
+                let servers = vec![Address::Tcp(passage.address())];
+                let name = "left".to_owned();
+                config.databases.push(Database { name, health, servers, ..rest.clone() });
+            }
+            config.databases.extend(has_rest.then_some(rest));
+            config.timeouts.autodb_idle = Some(Duration::from_millis(1));
+            config
+        };
+        let gate = Gate::new(config(&["left", "stays"]));
+        let mut left = of(&gate, "left").unwrap();
+        let mut stays = of(&gate, "stays").unwrap();
+        gate.handle.reload(config(&["stays"])).unwrap();
+        for client in [&mut left, &mut stays] {
+            assert_eq!(says(client, "select 'served'"), "served");
+        }
+        assert_eq!(gate.stats().pools.len(), 2);
+        drop((left, stays));
+        gate.until("it has gone", |stats| stats.pools.len() == 1);
+        assert_eq!(gate.stats().pools[0].database, "stays");
+        passage.said();
+        std::thread::sleep(Duration::from_millis(2100));
+        let said = passage.said();
+        assert_eq!(said, b"", "it is asked no more: {}", said.escape_ascii());
+        assert_eq!(gate.stats().pools.len(), 1);
+        let again = of(&gate, "left");
+        match has_rest {
+            // Whoever asks for it comes by `*`.
+            true => assert_eq!(says(&mut again.unwrap(), "select 'served'"), "served"),
+            false => assert!(again.err().unwrap().contains("3D000")),
+        }
+        gate.end();
+    }
 }
 
 /// A client of a database, or why it does not get in.

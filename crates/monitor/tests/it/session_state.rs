@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use monitor::Mode;
 use pgsession::sql::tokens::LexerMode;
-use pgsession::sql::{
-    Choice, Choices, CodeChoice, Decision, Reason, SequenceChoice, SetChoice, decide, effects,
-};
+use pgsession::sql::{Choice, Choices, CodeChoice, Decision, Reason, SetChoice, decide, effects};
 use pgwire::frame::{Backend, Frontend};
 use pgwire::message::{read, write};
 use pgwire::startup::Version;
@@ -27,22 +25,9 @@ fn enter(gate: &Gate) -> Raw {
     Raw::enter(gate, Version::V3_0, &[])
 }
 
-/// Everything that can be refused is.
+/// Everything that can be refused is, but for one setting.
 fn strict() -> Choices {
-    Choices {
-        set: SetChoice::Refuse,
-        role: SetChoice::Refuse,
-        authorization: Choice::Refuse,
-        listen: Choice::Refuse,
-        advisory_lock: Choice::Refuse,
-        temporary: Choice::Refuse,
-        hold: Choice::Refuse,
-        prepare: Choice::Refuse,
-        load: Choice::Refuse,
-        code: CodeChoice::Refuse,
-        sequences: SequenceChoice::Refuse,
-        tracked: vec![b"work_mem".to_vec()],
-    }
+    Choices { tracked: vec![b"work_mem".to_vec()], ..Choices::strict() }
 }
 
 /// Settings are tracked, and what would pin is refused: any number of clients can share one slot.
@@ -51,8 +36,7 @@ fn without_pins() -> Choices {
         set: SetChoice::Track,
         role: SetChoice::Track,
         code: CodeChoice::Clean,
-        tracked: Vec::new(),
-        ..strict()
+        ..Choices::strict()
     }
 }
 

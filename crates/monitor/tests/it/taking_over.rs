@@ -706,6 +706,25 @@ fn a_gate_that_cannot_take_over_says_why_and_the_other_one_serves() {
 
 /// A gate that is told to end while it takes over: what the other one has goes on there, and ends too.
 #[test]
+fn one_whose_metrics_address_is_taken_takes_nothing_over() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let folder = Folder::new("taken");
+    let config = || at(&folder, trusting(database(Mode::Transaction, 1)));
+    let old = Gate::new(config());
+    let mut clients = [Raw::enter(&old, Version::V3_2, &[])];
+    let mut new = config();
+    new.admin.http = Some(taken.local_addr().unwrap());
+    let error = Monitor::bind(new).unwrap_err().to_string();
+    assert!(error.contains(&taken.local_addr().unwrap().to_string()), "{error}");
+    is_served(&old, &mut clients);
+    assert_eq!(old.stats().clients_handed_over, 0);
+    let new = Gate::new(config());
+    new.until("its client is there", |stats| stats.clients_taken_over == 1);
+    old.thread_ends();
+    new.end();
+}
+
+#[test]
 fn both_end_when_the_new_one_is_told_to() {
     let folder = Folder::new("both");
     let config = || at(&folder, trusting(database(Mode::Transaction, 2)));

@@ -59,7 +59,19 @@ fn a_series_without_its_end_holds_no_server() {
 #[test]
 fn a_cancel_that_is_late_finds_nobody_else() {
     // The request is on its way for longer than the query lasts that it was meant for.
+    cancels_find_nobody_else(&Passage::to(SocketAddr::from(([127, 0, 0, 1], server().port()))));
+}
+
+/// That its connection was reset counted as the end that a server gives it: the request came later, and
+/// hit whoever had the server by then.
+#[test]
+fn a_cancel_that_is_late_finds_nobody_else_though_its_connection_was_reset() {
     let passage = Passage::to(SocketAddr::from(([127, 0, 0, 1], server().port())));
+    passage.resets_cancels();
+    cancels_find_nobody_else(&passage);
+}
+
+fn cancels_find_nobody_else(passage: &Passage) {
     passage.is_late_with_cancels(Duration::from_millis(400));
     let mut database = database(Mode::Transaction, 1);
     database.servers = vec![Address::Tcp(passage.address())];

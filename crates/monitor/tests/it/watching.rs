@@ -1,11 +1,13 @@
 //! Servers that are watched: the connections on which they are asked are beside those of jobs.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use gate::{Queues, Role};
 use monitor::{Address, Config, Health, Mode, Share};
 use pgwire::startup::Version;
 
+use super::passage::Passage;
 use super::{Gate, Raw, database, server, trusting};
 
 /// A watched database with so many slots, whose only user is also who watches.
@@ -77,6 +79,27 @@ fn the_connections_of_probes_are_renewed_like_all() {
         gate.until("it is asked anew", |stats| stats.pools[0].counters.connects > before);
     }
     drop((client, console));
+    gate.end();
+}
+
+/// That its connection was closed counted as a probe that had failed: one KILL took a server out that was
+/// well, until it was asked again.
+#[test]
+fn a_probe_that_an_administrator_ends_says_nothing_of_its_server() {
+    let passage = Passage::to(SocketAddr::from(([127, 0, 0, 1], server().port())));
+    let gate = Gate::new(at(&[Address::Tcp(passage.address()), by_socket()]));
+    let mut client = Raw::enter(&gate, Version::V3_0, &[]);
+    assert_eq!(says(&mut client, "select 1"), "1");
+    passage.falls_silent_after("pg_is_in_recovery");
+    gate.until("it is asked", |_| passage.is_silent());
+    let mut console = Raw::enter_at(&gate, "pgbouncer");
+    assert_eq!(says(&mut console, "KILL"), "KILL");
+    assert_eq!(are_up(&gate, 0), [true, true]);
+    passage.is_mended();
+    let before = gate.stats().pools[0].counters.connects;
+    assert_eq!(says(&mut console, "RESUME"), "RESUME");
+    gate.until("both are asked anew", |stats| stats.pools[0].counters.connects >= before + 2);
+    assert_eq!(are_up(&gate, 0), [true, true]);
     gate.end();
 }
 

@@ -40,6 +40,7 @@ fn metrics_say_what_the_snapshot_says() {
         ("sekisho_classes_left_out", &[], 0.0),
         ("sekisho_slots", &alice, 4.0),
         ("sekisho_slots_busy", &alice, 4.0),
+        ("sekisho_slots_dropped_total", &alice, 3.0),
         ("sekisho_wait_oldest_seconds", &alice, 2.500_123),
         ("sekisho_clients", &[alice[0], alice[1], ("state", "waiting")], 2.0),
         ("sekisho_servers", &[alice[0], alice[1], ("state", "idle")], 1.0),

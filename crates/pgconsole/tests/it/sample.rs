@@ -106,6 +106,7 @@ fn pool(database: &str, user: &str) -> Pool {
         user: user.to_owned(),
         mode: Mode::Transaction,
         gate: Slots { slots: 4, busy: 4, waiting: 2 },
+        slots_dropped: 3,
         discipline: "fifo".to_owned(),
         router: "shortest-queue".to_owned(),
         clients: PoolClients { active: 5, waiting: 2, active_cancel: 1, waiting_cancel: 0 },

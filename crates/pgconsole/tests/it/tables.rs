@@ -345,6 +345,7 @@ fn our_own_tables_say_wait_hold_queue_pins_and_model() {
         ("reneged", "1"),
         ("wait_p50", "5ms to 10ms"),
         ("hold_p99", "50ms to 100ms"),
+        ("slots_dropped", "3"),
     ] {
         assert_eq!(gate(column).as_deref(), Some(value), "{column}");
     }

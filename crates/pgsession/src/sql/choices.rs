@@ -115,6 +115,25 @@ impl Default for Choices {
 }
 
 impl Choices {
+    /// The strictest: all that can be refused is, and no client keeps a server beyond its transaction. Only
+    /// settings that every server reports are tracked.
+    pub fn strict() -> Choices {
+        Choices {
+            set: SetChoice::Refuse,
+            role: SetChoice::Refuse,
+            authorization: Choice::Refuse,
+            listen: Choice::Refuse,
+            advisory_lock: Choice::Refuse,
+            temporary: Choice::Refuse,
+            hold: Choice::Refuse,
+            prepare: Choice::Refuse,
+            load: Choice::Refuse,
+            code: CodeChoice::Refuse,
+            sequences: SequenceChoice::Refuse,
+            tracked: Vec::new(),
+        }
+    }
+
     /// The policy for a SET of this.
     fn set(&self, name: &[u8]) -> SetChoice {
         // What every server reports is known without its text, so it costs nothing to track.

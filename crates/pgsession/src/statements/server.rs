@@ -229,6 +229,10 @@ enum Refusal {
     Long {
         most: usize,
     },
+    /// The names of a portal and of its statement are longer together.
+    LongNames {
+        most: usize,
+    },
     Portals {
         most: usize,
     },

@@ -20,7 +20,8 @@ use exposition::read;
 fn of_gates(text: &str) -> BTreeSet<(String, String, Vec<String>)> {
     let (families, samples) = read(text);
     let gates = ["slots", "slots_busy", "waiting", "class_busy", "refused_total", "reneged_total"];
-    let gates = gates.into_iter().chain(["wait_seconds", "hold_seconds", "model"]);
+    let gates =
+        gates.into_iter().chain(["slots_dropped_total", "wait_seconds", "hold_seconds", "model"]);
     let gates: BTreeSet<String> = gates.map(|name| format!("sekisho_{name}")).collect();
     let family = |sample: &str| {
         let parts = ["_bucket", "_sum", "_count"];
@@ -85,7 +86,7 @@ fn both_gates_tell_of_themselves_by_the_same_names_and_labels() {
     let names: BTreeSet<&str> = told.iter().map(|(name, ..)| &**name).collect();
     assert_eq!(
         names.len(),
-        12,
-        "two gauges, four by class, and two histograms of three: {names:?}"
+        13,
+        "two gauges, a count, four by class, and two histograms of three: {names:?}"
     );
 }

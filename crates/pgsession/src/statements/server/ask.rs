@@ -18,7 +18,7 @@ use crate::sql::{Prefilter, prefilter};
 use crate::statements::shape::Known;
 use crate::statements::sql::{self, Found, May};
 use crate::statements::statement_cache::{Given, Room, Untaken};
-use pgwire::frame::Frontend;
+use pgwire::frame::{Frontend, Limits};
 use pgwire::message::write;
 
 /// The parts that a message of a client meets.
@@ -708,11 +708,13 @@ impl Turn<'_> {
 
     fn bind(&mut self, message: Message<'_>) -> Forward {
         let body = &message.here[HEAD..];
-        let names = text(body).and_then(|(portal, rest)| Some((portal, text(rest)?.0)));
+        // So much of a long one is sure to be here, and no more is looked at, whatever has come.
+        let front = &body[..body.len().min(Limits::SESSION.whole_max - HEAD)];
+        let names = text(front).and_then(|(portal, rest)| Some((portal, text(rest)?.0)));
         let Some((portal, name)) = names else {
-            // Only the front of a long Bind is waited for (`whole_max`): both names must end in it.
-            if message.here.len() < message.len {
-                return self.refuse(message, Refusal::Long { most: message.here.len() });
+            if front.len() < message.len - HEAD {
+                // Each name ends with a zero.
+                return self.refuse(message, Refusal::LongNames { most: front.len() - 2 });
             }
             return self.malformed(Step::Bind);
         };

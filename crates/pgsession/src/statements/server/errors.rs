@@ -196,6 +196,13 @@ pub(super) fn refused_text(refusal: &Refusal) -> Told {
             SqlState::PROGRAM_LIMIT_EXCEEDED,
             format!("the statement is too long to be prepared here: at most {most} bytes"),
         ),
+        Refusal::LongNames { most } => (
+            SqlState::PROGRAM_LIMIT_EXCEEDED,
+            format!(
+                "the names of the portal and of its statement are too long: at most {most} bytes \
+                 together"
+            ),
+        ),
         Refusal::Portals { most } => (
             SqlState::CONFIGURATION_LIMIT_EXCEEDED,
             format!(

@@ -394,6 +394,25 @@ fn bounds_are_kept_and_fail_the_transaction() {
     gate.end(vec![client_statements, other]);
 }
 
+/// It was said of the statement that it was too long, and that it might have 8192 bytes.
+#[test]
+fn who_names_a_portal_and_a_statement_too_long_for_a_bind_is_told_so() {
+    let mut gate = small();
+    let mut client_statements = ClientStatements::new();
+    let told = "54000 the names of the portal and of its statement are too long: at most 8185 bytes \
+                together";
+    let name = |bytes: usize| "n".repeat(bytes);
+    for (portal, statement, refused) in
+        [(8186, 0, 1), (0, 8186, 1), (4093, 4093, 1), (8185, 0, 0), (9000, 0, 1)]
+    {
+        let (portal, statement) = (name(portal), name(statement));
+        let said = [parse("", "select 1", &[]), bind(&portal, &statement, &[]), execute(&portal)];
+        let read = gate.through(&mut client_statements, &step(&[said.concat(), sync()]));
+        assert_eq!((has(&read, told), has(&read, "DataRow")), (refused, 1 - refused), "{read:?}");
+    }
+    gate.end(vec![client_statements]);
+}
+
 /// Some long statements of one client filled the room of all: every new statement of every other was
 /// refused, unnamed ones too.
 #[test]

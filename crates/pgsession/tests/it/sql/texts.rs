@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use pgsession::sql::tokens::{Encoding, LexerMode, Strings};
 use pgsession::sql::{
     Access, Choice, Choices, Class, CodeChoice, Decision, EffectKind, Fingerprint, Followed,
-    Format, KeyError, KeyRule, KeyRules, KeyType, Mapping, Pattern, Reason, Rule, Rules,
-    SequenceChoice, SetChoice, Source, Subject, Test, Value, Where, access, decide, effects,
+    Format, KeyError, KeyRule, KeyRules, KeyType, Mapping, Pattern, Reason, Rule, Rules, SetChoice,
+    Source, Subject, Test, Value, Where, access, decide, effects,
 };
 
 fn what(text: &str) -> String {
@@ -313,20 +313,8 @@ fn each_kind_is_decided_by_its_choice() {
     ] {
         assert_eq!(pins(text), Some(reason), "{text}");
     }
-    let strict = Choices {
-        set: SetChoice::Refuse,
-        role: SetChoice::Pin,
-        authorization: Choice::Refuse,
-        listen: Choice::Refuse,
-        advisory_lock: Choice::Refuse,
-        temporary: Choice::Refuse,
-        hold: Choice::Refuse,
-        prepare: Choice::Refuse,
-        load: Choice::Refuse,
-        code: CodeChoice::Refuse,
-        sequences: SequenceChoice::Refuse,
-        tracked: vec![b"work_mem".to_vec()],
-    };
+    let tracked = vec![b"work_mem".to_vec()];
+    let strict = Choices { role: SetChoice::Pin, tracked, ..Choices::strict() };
     for (text, message) in [
         ("set a to 1", "SET is not allowed in transaction mode"),
         ("listen a", "LISTEN is not allowed in transaction mode"),
