@@ -33,6 +33,7 @@ mod quantile;
 mod record;
 mod recording;
 mod sampling;
+mod sequential;
 mod series;
 
 pub use compare::{Change, ChangeVerdict, Comparison, compare};
@@ -48,4 +49,5 @@ pub use record::{
 };
 pub use recording::{Divergence, GateMeasures, JobTimes, Recording, Step};
 pub use sampling::SamplingDistribution;
+pub use sequential::{ANALYSES, ERROR_RATE, SequentialTest};
 pub use series::{Trend, mser, trend};
