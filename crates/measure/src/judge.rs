@@ -194,6 +194,16 @@ impl RunRecord {
     /// # Panics
     /// If the confidence is not between 0 and 1.
     pub fn judge(&self, confidence: f64) -> Judgement {
+        self.judge_for(confidence, None)
+    }
+
+    /// Judges the run as [`judge`](RunRecord::judge) does, for the sake of a limit on the response time: if
+    /// there is one, the lag of the generator is a fault only where its p99 is more than a tenth of the limit.
+    /// Of a limit that is far away it decides nothing, however short the responses are.
+    ///
+    /// # Panics
+    /// If the confidence is not between 0 and 1.
+    pub fn judge_for(&self, confidence: f64, limit: Option<Duration>) -> Judgement {
         let steady = self.steady();
         let sheet = Sheet::of_all(steady);
         let all = sheet.measures(confidence);
@@ -207,7 +217,7 @@ impl RunRecord {
         } else if all.completed == 0 {
             faults.push(Fault::NothingCompleted);
         } else {
-            faults.extend(self.generator(&sheet).into_iter().map(Fault::Generator));
+            faults.extend(self.generator(&sheet, limit).into_iter().map(Fault::Generator));
             faults.extend(sheet.drifts(steady));
             if little.verdict == LittleVerdict::DoesNot {
                 faults.push(Fault::Little(little));
@@ -237,7 +247,7 @@ impl RunRecord {
         }
     }
 
-    fn generator(&self, sheet: &Sheet) -> Vec<GeneratorLimit> {
+    fn generator(&self, sheet: &Sheet, limit: Option<Duration>) -> Vec<GeneratorLimit> {
         let steady = self.steady();
         let mut limits = Vec::new();
         if self.header.settings.get(IDLE.0).is_none_or(|idle| idle != IDLE.1) {
@@ -248,9 +258,14 @@ impl RunRecord {
         let (p99, mean_s) = (lag.quantile(0.99), lag.mean_s());
         let response_mean_s = sheet.total.mean_s();
         let median_s = sheet.total.quantile(0.5).as_secs_f64();
-        if p99.as_secs_f64() > (LAG_SHARE_MAX * median_s).max(LAG_FLOOR_S)
-            || mean_s > LAG_SHARE_MAX * response_mean_s
-        {
+        let matters = match limit {
+            Some(limit) => p99.as_secs_f64() > LAG_SHARE_MAX * limit.as_secs_f64(),
+            None => {
+                p99.as_secs_f64() > (LAG_SHARE_MAX * median_s).max(LAG_FLOOR_S)
+                    || mean_s > LAG_SHARE_MAX * response_mean_s
+            }
+        };
+        if matters {
             limits.push(GeneratorLimit::Lag { p99, mean_s, response_mean_s });
         }
         if let LoadShape::Poisson { rate, .. } | LoadShape::Fixed { rate, .. } = self.header.load {

@@ -9,7 +9,7 @@
 //!
 //! // An M/M/1 queue with mu = 100/s: p99 of the sojourn is ln(100) / (mu - lambda).
 //! let holds = |rate: f64| rate < 100.0 && 100.0_f64.ln() / (100.0 - rate) < 0.5;
-//! let spec = KneeSpec { rate_first: 5.0, rate_min: 1.0, rate_max: 1e4, width: 0.05, probes_max: 40 };
+//! let spec = KneeSpec { width: 0.05, ..KneeSpec::for_limit(0.99, 0.5) };
 //! let found = find(&spec, |probe| {
 //!     Ok::<_, ()>(if holds(probe.rate) { Outcome::Holds } else { Outcome::Fails })
 //! });
@@ -28,9 +28,67 @@ pub struct KneeSpec {
     pub rate_max: f64,
     /// The search ends when the upper end of the interval is at most this share above the lower.
     pub width: f64,
-    /// It ends inconclusive after so many probes.
+    /// It ends with what it has after so many probes.
     pub probes_max: u32,
+    /// Requests that a probe is to see at least.
+    pub requests: f64,
+    /// The shortest length of a probe \[s\], however many requests it sees.
+    pub length_min_s: f64,
+    /// It ends with what it has after this long, warm-ups included \[s\]; infinite if it need not.
+    pub budget_s: f64,
 }
+
+impl KneeSpec {
+    /// Usual search for a limit on a quantile of the response time \[s\], without a budget: from 20/s, between 0.1/s
+    /// and 1e6/s, to an interval of 10 %.
+    ///
+    /// A probe sees ten requests that may be late, and a hundred at least. It lasts 20 times the limit: a load that is
+    /// a tenth too much makes requests late after ten of them.
+    ///
+    /// # Panics
+    /// If the quantile is not between 0 and 1.
+    pub fn for_limit(quantile: f64, response_s: f64) -> KneeSpec {
+        assert!(0.0 < quantile && quantile < 1.0, "a quantile of {quantile}");
+        KneeSpec {
+            rate_first: 20.0,
+            rate_min: 0.1,
+            rate_max: 1e6,
+            width: 0.1,
+            probes_max: 60,
+            requests: requests(quantile),
+            length_min_s: (20.0 * response_s).max(1.0),
+            budget_s: f64::INFINITY,
+        }
+    }
+
+    /// Length of a probe \[s\], warm-up not counted.
+    pub fn length_s(&self, probe: Probe) -> f64 {
+        f64::from(probe.effort) * (self.requests / probe.rate).max(self.length_min_s)
+    }
+
+    /// Likely length of the whole search for a knee at about this rate \[s\], warm-ups included.
+    pub fn search_s(&self, rate: f64) -> f64 {
+        LIKELY * WITH_WARMUP * self.length_s(Probe { rate, effort: 1 })
+    }
+
+    /// The farthest of the usual quantiles that the budget can tell at a knee at about this rate, by the number of
+    /// requests alone; none if it tells not even p50.
+    pub fn quantile_within(&self, rate: f64) -> Option<f64> {
+        let enough =
+            |q: &f64| KneeSpec { requests: requests(*q), ..*self }.search_s(rate) <= self.budget_s;
+        [0.999, 0.99, 0.95, 0.9, 0.5].into_iter().find(enough)
+    }
+}
+
+/// Requests of a probe: ten of them may be late, and a hundred at least.
+fn requests(quantile: f64) -> f64 {
+    (10.0 / (1.0 - quantile)).max(100.0).round()
+}
+
+/// Length of a probe with its warm-up, as a multiple of the length without.
+pub const WITH_WARMUP: f64 = 1.25;
+/// A search takes about as long as so many probes at the knee.
+const LIKELY: f64 = 16.0;
 
 /// A rate to try.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,6 +114,13 @@ pub enum Outcome {
     TooFew,
     /// The generator was the limit: the probe says nothing about the server.
     Invalid,
+}
+
+impl Outcome {
+    /// True if a limit holds or fails.
+    pub fn is_decided(self) -> bool {
+        matches!(self, Outcome::Holds | Outcome::Fails)
+    }
 }
 
 /// Place of the knee.
@@ -94,6 +159,10 @@ pub enum Knee {
 pub enum Why {
     /// The probes were used up.
     Probes,
+    /// The time was used up.
+    Budget,
+    /// Somebody stopped it.
+    Stopped,
     /// Between the two ends no probe could be decided, or probes contradicted each other.
     Noise,
     /// At the rates that matter too few requests were seen, however long they were probed.
@@ -132,6 +201,7 @@ pub enum Step {
 pub struct Search {
     spec: KneeSpec,
     told: Vec<(Probe, Outcome)>,
+    spent_s: f64,
 }
 
 /// Verdict of all probes at one rate.
@@ -166,19 +236,69 @@ struct Ends {
 /// Number of times that the outcome at an end must be seen.
 const SEEN: u32 = 2;
 /// Effort is doubled so many times for the sake of more requests.
-const DOUBLED: u32 = 3;
+const DOUBLED: u32 = 4;
 /// A knee whose grey makes its interval wider than this many times the wanted width is none.
 const GREY_WIDTHS: f64 = 4.0;
 
 impl Search {
     /// A search that knows nothing yet.
     pub fn new(spec: KneeSpec) -> Search {
-        Search { spec, told: Vec::new() }
+        Search { spec, told: Vec::new(), spent_s: 0.0 }
     }
 
-    /// Takes note of what came of a probe.
-    pub fn tell(&mut self, probe: Probe, outcome: Outcome) {
+    /// Takes note of what came of a probe, and how long it took \[s\].
+    pub fn tell(&mut self, probe: Probe, outcome: Outcome, took_s: f64) {
         self.told.push((probe, outcome));
+        self.spent_s += took_s;
+    }
+
+    /// Takes note of time that was spent otherwise \[s\].
+    pub fn spend(&mut self, took_s: f64) {
+        self.spent_s += took_s;
+    }
+
+    /// Probes so far, with what came of them.
+    pub fn probes(&self) -> &[(Probe, Outcome)] {
+        &self.told
+    }
+
+    /// Length of a probe \[s\], warm-up not counted, within what is left of the budget.
+    pub fn length_s(&self, probe: Probe) -> f64 {
+        self.spec.length_s(probe).min(self.left_s() / WITH_WARMUP)
+    }
+
+    /// What is left of the budget \[s\].
+    fn left_s(&self) -> f64 {
+        (self.spec.budget_s - self.spent_s).max(0.0)
+    }
+
+    /// Knee as far as it is known now: for one who cannot go on.
+    pub fn stop(&self, why: Why) -> Knee {
+        let ends = self.ends();
+        match (ends.low, ends.high) {
+            (Some(low), Some(high)) if self.is_narrow(low, high) => {
+                Knee::Between { low: low.0, high: high.0 }
+            }
+            (low, high) => Knee::Inconclusive {
+                low: low.map(|end| end.0),
+                high: high.map(|end| end.0),
+                why: self.reason(why),
+            },
+        }
+    }
+
+    /// Where nothing but too few requests speaks against a rate, there is no contradiction.
+    fn reason(&self, why: Why) -> Why {
+        let speaks =
+            |&(_, told): &(Probe, Outcome)| told == Outcome::Holds || told == Outcome::Straddles;
+        let few = self.told.iter().any(|&(_, told)| told == Outcome::TooFew);
+        let is_few = few && !self.told.iter().any(speaks);
+        if is_few && matches!(why, Why::Noise | Why::Probes) { Why::Few } else { why }
+    }
+
+    /// True if both ends were seen often enough, and are as near to each other as a grey between them allows.
+    fn is_narrow(&self, low: (f64, u32), high: (f64, u32)) -> bool {
+        low.1.min(high.1) >= SEEN && high.0 <= low.0 * (1.0 + GREY_WIDTHS * self.spec.width)
     }
 
     /// Next step.
@@ -191,7 +311,11 @@ impl Search {
         let step = self.step(ends);
         match step {
             Step::Try(_) if self.told.len() as u32 >= spec.probes_max => {
-                self.give_up(ends, Why::Probes)
+                Step::Finished(self.stop(Why::Probes))
+            }
+            // A probe of half its length may still tell.
+            Step::Try(probe) if self.length_s(probe) < 0.5 * spec.length_s(probe) => {
+                Step::Finished(self.stop(Why::Budget))
             }
             step => step,
         }
@@ -200,7 +324,6 @@ impl Search {
     fn step(&self, ends: Ends) -> Step {
         let spec = &self.spec;
         let at = |rate: f64| match self.colour(rate) {
-            Colour::Few { seen } if seen > DOUBLED => self.give_up(ends, Why::Few),
             Colour::Few { seen } => Step::Try(Probe { rate, effort: 1 << seen }),
             _ => Step::Try(Probe { rate, effort: 1 }),
         };
@@ -232,6 +355,15 @@ impl Search {
             },
             (Some(low), Some(high)) => (low, high),
         };
+        // A rough knee that was seen twice is more than a narrow one that was seen once.
+        let is_late = self.spent_s > 0.5 * spec.budget_s;
+        let unseen = [low, high].into_iter().find(|end| end.1 < SEEN);
+        if is_late
+            && high.0 <= low.0 * (1.0 + GREY_WIDTHS * spec.width)
+            && let Some((rate, seen)) = unseen
+        {
+            return Step::Try(self.again(rate, seen));
+        }
         // The gaps that hold no probe: one, or one on each side of the grey.
         let (below, above) = ends.grey.unwrap_or((high.0, high.0));
         let share = if ends.grey.is_some() { spec.width / 2.0 } else { spec.width };
@@ -241,9 +373,9 @@ impl Search {
         if high.0 > above * (1.0 + share) {
             return at((above * high.0).sqrt());
         }
-        match [low, high].into_iter().find(|end| end.1 < SEEN) {
+        match unseen {
             Some((rate, seen)) => Step::Try(self.again(rate, seen)),
-            None if high.0 <= low.0 * (1.0 + GREY_WIDTHS * spec.width) => {
+            None if self.is_narrow(low, high) => {
                 Step::Finished(Knee::Between { low: low.0, high: high.0 })
             }
             None => self.give_up(ends, Why::Noise),
@@ -279,7 +411,15 @@ impl Search {
         Probe { rate, effort: most.filter(|_| few).unwrap_or(seen) }
     }
 
+    /// True if effort for the sake of more requests, doubled so many times, takes no more than a half of what is left
+    /// of the budget.
+    fn affords(&self, rate: f64, doubled: u32) -> bool {
+        let effort = 1 << doubled.min(DOUBLED);
+        WITH_WARMUP * self.spec.length_s(Probe { rate, effort }) <= 0.5 * self.left_s()
+    }
+
     fn give_up(&self, ends: Ends, why: Why) -> Step {
+        let why = self.reason(why);
         let (low, high) = (ends.low.map(|end| end.0), ends.high.map(|end| end.0));
         Step::Finished(Knee::Inconclusive { low, high, why })
     }
@@ -304,6 +444,7 @@ impl Search {
             // The machine may have been busy with something else, once.
             (0, 0) if invalid > 1 => Colour::Invalid,
             (0, 0) if straddles > 1 || straddles > 0 && few > 0 => Colour::Grey,
+            (0, 0) if few > DOUBLED || few > 0 && !self.affords(rate, few) => Colour::Grey,
             (0, 0) if few > 0 => Colour::Few { seen: few },
             (0, 0) => Colour::Open { seen: straddles },
             (1.., 1..) => Colour::Grey,
@@ -347,7 +488,7 @@ impl Search {
     }
 }
 
-/// Looks for a knee with whatever `probe` does.
+/// Looks for a knee with whatever `probe` does; each takes as long as it was planned.
 ///
 /// # Errors
 /// If `probe` fails: that ends the search.
@@ -360,8 +501,9 @@ pub fn find<E>(
         match search.next() {
             Step::Finished(knee) => return Ok(Found { knee, probes: search.told }),
             Step::Try(next) => {
+                let took_s = WITH_WARMUP * search.length_s(next);
                 let outcome = probe(next)?;
-                search.tell(next, outcome);
+                search.tell(next, outcome, took_s);
             }
         }
     }

@@ -5,8 +5,16 @@ use rand_xoshiro::Xoshiro256PlusPlus as Chance;
 
 use super::*;
 
-const SPEC: KneeSpec =
-    KneeSpec { rate_first: 10.0, rate_min: 0.1, rate_max: 1e6, width: 0.05, probes_max: 60 };
+const SPEC: KneeSpec = KneeSpec {
+    rate_first: 10.0,
+    rate_min: 0.1,
+    rate_max: 1e6,
+    width: 0.05,
+    probes_max: 60,
+    requests: 1.0,
+    length_min_s: 1.0,
+    budget_s: f64::INFINITY,
+};
 
 /// The share of late ones at a rate, for an M/M/1 queue with this service rate and a limit of 1 s:
 /// exp(-(mu - lambda)).
@@ -150,4 +158,71 @@ fn one_bad_moment_does_not_make_a_knee() {
         _ => panic!("{found:?}"),
     }
     assert_eq!(found.probes[2].1, Outcome::Fails, "the bad moment came");
+}
+
+/// A server of one request at a time and a probe that is decided at once where the knee is far: the search keeps its
+/// budget to the last probe, and tells what it has.
+#[test]
+fn a_search_keeps_its_budget_and_what_it_has() {
+    for budget_s in [10.0, 60.0, 180.0, 600.0] {
+        let spec = KneeSpec { budget_s, rate_first: 5.0, ..KneeSpec::for_limit(0.99, 0.05) };
+        let mut search = Search::new(spec);
+        let mut spent_s = 0.0;
+        let knee = loop {
+            match search.next() {
+                Step::Finished(knee) => break knee,
+                Step::Try(probe) => {
+                    let took_s = WITH_WARMUP * search.length_s(probe);
+                    assert!(took_s > 0.0);
+                    spent_s += took_s;
+                    let outcome = if probe.rate < 95.4 { Outcome::Holds } else { Outcome::Fails };
+                    search.tell(probe, outcome, took_s);
+                }
+            }
+        };
+        assert!(spent_s <= budget_s + 1e-6, "{spent_s} of {budget_s}");
+        match (budget_s, knee) {
+            (10.0 | 60.0 | 180.0, Knee::Inconclusive { why: Why::Budget, .. }) => {}
+            (600.0, Knee::Between { low, high }) => assert!(low < 95.4 && 95.4 <= high),
+            _ => panic!("{budget_s}: {knee:?}, {:?}", search.probes()),
+        }
+    }
+}
+
+/// Where the budget ends before the interval is as narrow as wanted, one that was seen twice counts.
+#[test]
+fn late_in_the_budget_a_rough_knee_is_seen_twice() {
+    let spec = KneeSpec { budget_s: 40.0, rate_first: 500.0, ..KneeSpec::for_limit(0.99, 0.05) };
+    let found = find(&spec, |at| {
+        Ok::<_, ()>(match at.rate {
+            rate if rate < 900.0 => Outcome::Holds,
+            rate if rate < 1100.0 => Outcome::Straddles,
+            _ => Outcome::Fails,
+        })
+    });
+    let Knee::Between { low, high } = found.clone().unwrap().knee else { panic!("{found:?}") };
+    assert!(low < 900.0 && 1100.0 <= high && high <= 1.4 * low, "{found:?}");
+}
+
+#[test]
+fn what_is_stopped_tells_what_it_has() {
+    let mut search = Search::new(SPEC);
+    let nothing = search.stop(Why::Stopped);
+    assert_eq!(nothing, Knee::Inconclusive { low: None, high: None, why: Why::Stopped });
+    search.tell(Probe { rate: 10.0, effort: 1 }, Outcome::Holds, 1.0);
+    search.tell(Probe { rate: 20.0, effort: 1 }, Outcome::Fails, 1.0);
+    let rough = search.stop(Why::Stopped);
+    assert_eq!(rough, Knee::Inconclusive { low: Some(10.0), high: Some(20.0), why: Why::Stopped });
+}
+
+#[test]
+fn a_slow_server_is_told_which_quantile_its_time_allows() {
+    let spec = KneeSpec { budget_s: 180.0, ..KneeSpec::for_limit(0.99, 0.05) };
+    // Ten requests in a thousand, at 20/s: 50 s.
+    let probe = Probe { rate: 20.0, effort: 1 };
+    assert!((spec.length_s(probe) - 50.0).abs() < 1e-9);
+    assert!(spec.search_s(20.0) > 180.0);
+    assert_eq!(spec.quantile_within(20.0), Some(0.9));
+    assert_eq!(spec.quantile_within(5e3), Some(0.999));
+    assert_eq!(spec.quantile_within(0.1), None);
 }

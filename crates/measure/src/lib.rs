@@ -34,6 +34,7 @@ mod quantile;
 mod record;
 mod recording;
 mod sampling;
+mod sequential;
 mod series;
 
 pub use account::{ClassAccount, GateAccount, JobFate, Times};
@@ -50,4 +51,5 @@ pub use record::{
 };
 pub use recording::{Divergence, GateMeasures, JobTimes, Recording, RecordingReader, Replay, Step};
 pub use sampling::SamplingDistribution;
+pub use sequential::{ANALYSES, ERROR_RATE, SequentialTest};
 pub use series::{Trend, mser, trend};

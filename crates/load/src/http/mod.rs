@@ -62,7 +62,7 @@ pub use plan::{
     Closing, Connections, Idle, Load, Method, Naming, Plan, PlanError, PlanSpec, Resumption, Trust,
 };
 pub use preflight::preflight;
-pub use probe::{ProbeError, probe};
+pub use probe::{ProbeError, Probed, probe};
 pub use run::{RunError, record, run};
 pub use target::{Scheme, Target, TargetError};
 pub use tls::TlsError;

@@ -1,10 +1,11 @@
 //! A probe of a search for the knee: a short run at one rate.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use measure::knee::Probe;
-use measure::{Interval, RunRecord, Until};
+use measure::knee::{Outcome, Probe};
+use measure::limit::{Limit, trusted};
+use measure::{Interval, RunRecord, SequentialTest, Until};
 use thiserror::Error;
 use workload::Arrivals;
 
@@ -36,9 +37,18 @@ pub enum ProbeError {
     ),
 }
 
-/// Runs one probe of `length` (times its effort), and a quarter more as warm-up, with Poisson or
-/// fixed arrivals as in `base`. Its seed is that of `base` and the number of the probe, so that no
-/// two probes see the same chance.
+/// Run of a probe.
+#[derive(Debug)]
+pub struct Probed {
+    /// Its record, to where it was decided.
+    pub record: RunRecord,
+    /// Outcome, as far as the generator may be trusted.
+    pub outcome: Outcome,
+}
+
+/// Runs one probe of at most this length, and a quarter more as warm-up, with Poisson or fixed arrivals as in
+/// `base`. It ends as soon as the limit is [decided](SequentialTest). Its seed is that of `base` and the
+/// number of the probe, so that no two probes see the same chance.
 ///
 /// # Errors
 /// If the plan is not open, or cannot be run.
@@ -47,9 +57,10 @@ pub fn probe(
     at: Probe,
     number: u64,
     length: Duration,
+    limit: &Limit,
     interrupt: &AtomicBool,
     sink: &mut dyn FnMut(&Interval),
-) -> Result<RunRecord, ProbeError> {
+) -> Result<Probed, ProbeError> {
     let mut spec = base.clone();
     spec.load = match base.load {
         Load::Closed { clients, .. } => return Err(ProbeError::Closed(clients)),
@@ -57,11 +68,10 @@ pub fn probe(
             Load::Open { arrivals: at_rate(arrivals, at.rate), in_flight_max }
         }
     };
-    let length = length * at.effort;
     spec.until = Until::Seconds(length.as_secs_f64());
     spec.warmup = length / 4;
-    // Twenty intervals, so that their correlation shows.
-    spec.interval = (length / 20).max(Duration::from_millis(50));
+    // Ten blocks by the first analysis.
+    spec.interval = (length / 160).clamp(INTERVAL_MIN, Duration::from_secs(1));
     spec.seed = base.seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let plan = Plan::new(spec)?;
     let naming = Naming {
@@ -70,8 +80,23 @@ pub fn probe(
         tool: String::new(),
         command: Vec::new(),
     };
-    Ok(record(&plan, naming, interrupt, sink)?)
+    let mut test = SequentialTest::new(*limit, length / 4, length);
+    let mut outcome = None;
+    let stop = AtomicBool::new(false);
+    let record = record(&plan, naming, &stop, &mut |interval| {
+        outcome = outcome.or_else(|| test.observe(interval));
+        if outcome.is_some_and(Outcome::is_decided) || interrupt.load(Ordering::Relaxed) {
+            stop.store(true, Ordering::Relaxed);
+        }
+        sink(interval);
+    })?;
+    let outcome = outcome.unwrap_or_else(|| test.conclude());
+    let outcome = trusted(outcome, &record, limit);
+    Ok(Probed { record, outcome })
 }
+
+/// Shorter intervals are mostly bookkeeping.
+const INTERVAL_MIN: Duration = Duration::from_millis(25);
 
 fn at_rate(arrivals: Arrivals, rate: f64) -> Arrivals {
     match arrivals {

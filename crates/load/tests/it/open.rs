@@ -117,8 +117,8 @@ fn a_stall_shows_in_the_quantiles_of_an_open_load() {
     assert!(closed.quantile(0.99) < Duration::from_millis(100), "{closed:?}");
 }
 
-/// One server at a time, 10 ms each: 100/s at most. At 20/s nearly all are done in 400 ms; at 300/s
-/// the queue grows without end.
+/// One server at a time, 10 ms each: 100/s at most. At 40/s nearly all are done in 150 ms; at 300/s
+/// the queue grows without end, which is known long before the probe's length is over.
 #[test]
 fn a_probe_for_the_knee_tells_a_load_that_holds_from_one_that_does_not() {
     let one_at_a_time = Arc::new(Mutex::new(()));
@@ -129,29 +129,33 @@ fn a_probe_for_the_knee_tells_a_load_that_holds_from_one_that_does_not() {
     });
     let base = open(&server.url(), Arrivals::Fixed { rate: 1.0 }, Until::Seconds(1.0));
     let limit =
-        Limit { quantile: 0.5, response: Duration::from_millis(400), errors_max: Some(0.1) };
+        Limit { quantile: 0.9, response: Duration::from_millis(150), errors_max: Some(0.3) };
+    let interrupt = AtomicBool::new(false);
+    let length = Duration::from_secs(3);
+    let with = |rate, number, limit: &Limit| {
+        let at = Probe { rate, effort: 1 };
+        probe(&base, at, number, length, limit, &interrupt, &mut |_| {}).unwrap()
+    };
     // On a busy machine the generator may be late itself; a search tries again then, and so does this.
     let try_at = |rate| {
-        let at = Probe { rate, effort: 1 };
-        let interrupt = AtomicBool::new(false);
-        let length = Duration::from_millis(1600);
         (0..4)
-            .map(|number| probe(&base, at, number, length, &interrupt, &mut |_| {}).unwrap())
-            .find(|record| verdict(record, &limit) != Outcome::Invalid)
+            .map(|number| with(rate, number, &limit))
+            .find(|probed| probed.outcome.is_decided())
             .expect("one try in four without a late generator")
     };
-    let low = try_at(20.0);
-    assert_eq!(verdict(&low, &limit), Outcome::Holds, "{:?}", responses(&low));
+    let low = try_at(40.0);
+    assert_eq!(low.outcome, Outcome::Holds, "{:?}", responses(&low.record));
+    assert_eq!(verdict(&low.record, &limit), Outcome::Holds);
     let high = try_at(300.0);
-    assert_eq!(verdict(&high, &limit), Outcome::Fails, "{:?}", responses(&high));
-    let mut strict = limit;
-    strict.quantile = 0.999;
-    assert_eq!(verdict(&low, &strict), Outcome::TooFew, "32 requests say nothing about 0.999");
+    assert_eq!(high.outcome, Outcome::Fails, "{:?}", responses(&high.record));
+    let elapsed_s = high.record.summary.as_ref().unwrap().elapsed_s;
+    assert!(elapsed_s < 3.0, "an early decision ends the probe: {elapsed_s} s");
+    let strict = Limit { quantile: 0.9999, ..limit };
+    assert_eq!(with(40.0, 9, &strict).outcome, Outcome::TooFew, "120 requests say nothing of it");
 
     let mut wrong = base.clone();
     wrong.load = Load::Closed { clients: 3, think: Dist::Constant(0.0) };
-    let interrupt = AtomicBool::new(false);
     let at = Probe { rate: 1.0, effort: 1 };
-    let refused = probe(&wrong, at, 0, Duration::from_secs(1), &interrupt, &mut |_| {});
+    let refused = probe(&wrong, at, 0, length, &limit, &interrupt, &mut |_| {});
     assert!(matches!(refused, Err(ProbeError::Closed(3))));
 }

@@ -8,5 +8,6 @@ mod judging;
 mod payloads;
 mod recordings;
 mod records;
+mod sequential;
 mod statistics;
 mod system;

@@ -1,25 +1,22 @@
 //! `sekisho measure http --knee`: the highest open load that holds a limit, with an interval.
 
-use std::io::Write;
-use std::time::Duration;
+use std::cell::Cell;
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
 
-use cli::text::{Table, next, paragraph, rate, sentence};
+use cli::text::{Table, message, next, paragraph, rate, sentence, time};
 use cli::{Failure, Session, Verdict, progress, say};
-use load::http::{Idle, ProbeError, probe};
-use measure::knee::{Found, Knee, KneeSpec, Outcome, Probe, Why, find};
-use measure::limit::{Limit, verdict};
+use indicatif::ProgressBar;
+use load::http::{Idle, Load, PlanSpec, ProbeError, probe};
+use measure::knee::{Knee, KneeSpec, Outcome, Probe, Search, Step, WITH_WARMUP, Why};
+use measure::limit::Limit;
+use measure::{RunRecord, Until};
 use serde_json::json;
+use workload::Dist;
 
 use super::check::{Metric, Side};
+use super::http_target::press;
 use super::measure::HttpArgs;
-
-/// The rates between which a knee is looked for [1/s].
-const RATES: (f64, f64) = (0.1, 1e6);
-/// The search begins here [1/s]: nobody is hurt, and doubling gets anywhere.
-const RATE_FIRST: f64 = 20.0;
-/// The interval is narrow enough when its upper end is at most this share above its lower.
-const WIDTH: f64 = 0.1;
-const PROBES_MAX: u32 = 40;
 
 pub(crate) fn run(
     args: &HttpArgs,
@@ -27,51 +24,221 @@ pub(crate) fn run(
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
     let limit = limit(args)?;
-    let base = args.spec(args.open(RATE_FIRST))?;
-    let length = Duration::from_secs_f64(args.length_s());
-    let spec = KneeSpec {
-        rate_first: RATE_FIRST,
-        rate_min: RATES.0,
-        rate_max: RATES.1,
-        width: WIDTH,
-        probes_max: PROBES_MAX,
-    };
-    let bar = progress(u64::from(PROBES_MAX), "looking for the knee");
-    let mut number = 0;
-    let found = find(&spec, |at: Probe| -> Result<Outcome, Stopped> {
-        number += 1;
-        bar.set_message(format!("trying {}", rate(at.rate)));
-        let record = probe(&base, at, number, length, &session.interrupt, &mut |_| {})?;
-        bar.inc(1);
+    let mut spec = KneeSpec::for_limit(limit.quantile, limit.response.as_secs_f64());
+    spec.budget_s = args.budget_s();
+    if let Some(length_s) = args.length_given_s() {
+        (spec.length_min_s, spec.requests) = (length_s, 1.0);
+    }
+    let begun = Instant::now();
+    let alone = alone(args, session)?;
+    let answered: u64 =
+        alone.steady().iter().flat_map(|one| &one.classes).map(|c| c.completed).sum();
+    if session.interrupted() && answered == 0 {
+        return Ok(Verdict::Interrupted);
+    }
+    if answered == 0 {
+        return nothing_answered(args, &alone, out);
+    }
+    let response_s = alone.judge(0.95).all.response.map_or(f64::INFINITY, |response| response.mean);
+    // One request at a time is half of what a server of one slot can do at the most.
+    spec.rate_first = (0.5 / response_s).clamp(spec.rate_min, spec.rate_max);
+    let told = args.knee_limit().map(ToString::to_string).unwrap_or_default();
+    let outlook = outlook(&spec, limit.quantile, response_s);
+    let mut search = Search::new(spec);
+    search.spend(begun.elapsed().as_secs_f64());
+    let teller = Teller::new(&told, &outlook);
+    let base = args.spec(args.open(spec.rate_first))?;
+    let knee = loop {
+        let probe = match search.next() {
+            Step::Finished(knee) => break knee,
+            Step::Try(probe) => probe,
+        };
         if session.interrupted() {
-            return Err(Stopped::Interrupted);
+            break search.stop(Why::Stopped);
         }
-        Ok(verdict(&record, &limit))
+        let Some((outcome, took_s)) = try_at(&base, probe, &search, &limit, session, &teller)?
+        else {
+            break search.stop(Why::Stopped);
+        };
+        search.tell(probe, outcome, took_s);
+    };
+    teller.bar.finish_and_clear();
+    let found = Found { knee, search: &search, elapsed_s: begun.elapsed().as_secs_f64() };
+    let verdict = show(args, &found, &told, base.idle, out)?;
+    Ok(if session.interrupted() { Verdict::Interrupted } else { verdict })
+}
+
+/// Search that is over.
+struct Found<'a> {
+    knee: Knee,
+    search: &'a Search,
+    elapsed_s: f64,
+}
+
+/// The server with one client: how long a request takes alone. A server that is that slow needs longer for
+/// one at all.
+fn alone(args: &HttpArgs, session: &Session) -> Result<RunRecord, Failure> {
+    let load = Load::Closed { clients: 1, think: Dist::Constant(0.0) };
+    let mut spec = args.spec(load)?;
+    spec.until = Until::Requests(100);
+    spec.warmup = Duration::ZERO;
+    spec.interval = Duration::from_millis(50);
+    let bar = ProgressBar::hidden();
+    press(spec, session, &bar)
+}
+
+fn nothing_answered(
+    args: &HttpArgs,
+    alone: &RunRecord,
+    out: &mut dyn Write,
+) -> Result<Verdict, Failure> {
+    let verdict = Verdict::Invalid;
+    let kinds: std::collections::BTreeMap<_, u64> = alone.judge(0.95).all.errors;
+    let kinds = kinds.iter().map(|(kind, n)| format!("{n} {}", super::json::name(kind)));
+    let kinds = kinds.collect::<Vec<_>>().join(", ");
+    if args.json() {
+        let object = json!({
+            "verdict": verdict.word(), "exit_code": verdict.code(), "errors": kinds, "probes": [],
+        });
+        say(out, &format!("{object}\n"))?;
+        return Ok(verdict);
+    }
+    let line = format!("{}: no request was answered well; failed: {kinds}", verdict.word());
+    say(out, &sentence(&line))?;
+    say(out, &format!("\n{}", next(&format!("sekisho measure http {} --clients 1", args.url()))))?;
+    Ok(verdict)
+}
+
+/// Foreseen course of a search, told before it begins.
+fn outlook(spec: &KneeSpec, quantile: f64, response_s: f64) -> String {
+    let slot = 1.0 / response_s;
+    let one = Probe { rate: slot, effort: 1 };
+    let length_s = spec.length_s(one);
+    let likely_s = spec.search_s(slot);
+    let p = percentile(quantile);
+    let mut text = format!(
+        "A request alone takes {}. {p} needs {:.0} requests a probe, {} each at {}; a probe ends when it has \
+         decided.",
+        time(response_s),
+        spec.requests,
+        time(length_s),
+        rate(slot)
+    );
+    if likely_s <= spec.budget_s {
+        text += &format!(
+            " That is about {}, at most {} (--budget).",
+            span(likely_s),
+            span(spec.budget_s)
+        );
+        return text;
+    }
+    text += &format!(
+        " If the server does one request at a time, that is about {} in all, more than the {} of --budget; it will \
+         be told as far as it is known then.",
+        span(likely_s),
+        span(spec.budget_s)
+    );
+    match spec.quantile_within(slot).filter(|within| *within < quantile) {
+        Some(within) => {
+            text += &format!(" {} can tell {}.", span(spec.budget_s), percentile(within))
+        }
+        None => text += " No quantile can be told in less.",
+    }
+    text
+}
+
+fn percentile(quantile: f64) -> String {
+    let percent = (quantile * 1e6).round() / 1e4;
+    format!("p{percent}")
+}
+
+/// A length as a person says it: `40 s`, `3 min`.
+fn span(seconds: f64) -> String {
+    match seconds {
+        s if !s.is_finite() => "no end".into(),
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.0} h", s / 3600.0),
+    }
+}
+
+/// Progress of a search: a bar on a terminal, a line every ten seconds elsewhere.
+struct Teller {
+    bar: ProgressBar,
+    begun: Instant,
+    /// When it was told last.
+    last: Cell<Instant>,
+    is_terminal: bool,
+}
+
+impl Teller {
+    fn new(limit: &str, outlook: &str) -> Teller {
+        // Nobody may listen, and the search goes on.
+        let text = sentence(&format!("looking for the knee of {limit}: {outlook}"));
+        write!(std::io::stderr(), "{text}").ok();
+        Teller {
+            bar: progress(0, "looking for the knee"),
+            begun: Instant::now(),
+            last: Cell::new(Instant::now()),
+            is_terminal: std::io::stderr().is_terminal(),
+        }
+    }
+
+    /// Tells of a probe that goes on, if ten seconds are over since it was told last.
+    fn tick(&self, line: &dyn Fn() -> String) {
+        if self.is_terminal {
+            self.bar.set_message(line());
+            return;
+        }
+        if self.last.get().elapsed() >= EVERY {
+            self.last.set(Instant::now());
+            let line = message(&format!("{:.0} s: {}", self.begun.elapsed().as_secs_f64(), line()));
+            write!(std::io::stderr(), "{line}").ok();
+        }
+    }
+}
+
+const EVERY: Duration = Duration::from_secs(10);
+
+/// One probe; none if it was interrupted.
+fn try_at(
+    base: &PlanSpec,
+    at: Probe,
+    search: &Search,
+    limit: &Limit,
+    session: &Session,
+    teller: &Teller,
+) -> Result<Option<(Outcome, f64)>, Failure> {
+    let begun = Instant::now();
+    let number = search.probes().len() + 1;
+    let length = Duration::from_secs_f64(search.length_s(at));
+    let last = search.probes().last();
+    let before = last.map_or(String::new(), |(probe, outcome)| {
+        format!("; before: {} {}", rate(probe.rate), word(*outcome))
     });
-    bar.finish_and_clear();
-    match found {
-        Ok(found) => show(args, &found, base.idle, out),
-        Err(Stopped::Interrupted) => Ok(Verdict::Interrupted),
-        Err(Stopped::Probe(error)) => Err(Failure::usage(error)),
+    let longest_s = WITH_WARMUP * length.as_secs_f64();
+    let mut sink = |_: &measure::Interval| {
+        let line =
+            || format!("probe {number} at {}, {} at most{before}", rate(at.rate), span(longest_s));
+        teller.tick(&line);
+        teller.bar.tick();
+    };
+    let probed = probe(base, at, number as u64, length, limit, &session.interrupt, &mut sink);
+    let probed = probed.map_err(|error| match error {
+        ProbeError::Run(load::http::RunError::Start(_)) => Failure::machine(error),
+        error => Failure::usage(error),
+    })?;
+    if session.interrupted() {
+        return Ok(None);
     }
-}
-
-enum Stopped {
-    Interrupted,
-    Probe(ProbeError),
-}
-
-impl From<ProbeError> for Stopped {
-    fn from(error: ProbeError) -> Stopped {
-        Stopped::Probe(error)
-    }
+    Ok(Some((probed.outcome, begun.elapsed().as_secs_f64())))
 }
 
 fn limit(args: &HttpArgs) -> Result<Limit, Failure> {
     let expectation =
         args.knee_limit().ok_or_else(|| Failure::Usage("`--knee` needs a limit".into()))?;
     match (expectation.metric, expectation.side, &expectation.document) {
-        (Metric::Quantile(quantile), Side::Below, None) => Ok(Limit {
+        (Metric::Quantile(quantile), Side::Below, None) if expectation.limit > 0.0 => Ok(Limit {
             quantile,
             response: Duration::from_secs_f64(expectation.limit),
             errors_max: None,
@@ -84,35 +251,35 @@ fn limit(args: &HttpArgs) -> Result<Limit, Failure> {
 
 fn show(
     args: &HttpArgs,
-    found: &Found,
+    found: &Found<'_>,
+    limit: &str,
     idle: Idle,
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
-    let limit = args.knee_limit().map(ToString::to_string).unwrap_or_default();
-    let (verdict, line) = finding(&found.knee, &limit);
+    let (verdict, line) = finding(&found.knee, limit);
+    let (low, high) = ends(&found.knee);
+    let probes = found.search.probes();
     if args.json() {
-        let probes: Vec<_> = found
-            .probes
+        let probes: Vec<_> = probes
             .iter()
             .map(|(probe, outcome)| {
                 json!({"rate_per_s": probe.rate, "effort": probe.effort, "outcome": word(*outcome)})
             })
             .collect();
-        let (low, high) = ends(&found.knee);
         let object = json!({
             "verdict": verdict.word(), "exit_code": verdict.code(), "limit": limit,
-            "knee_low_per_s": low, "knee_high_per_s": high, "probes": probes,
+            "knee_low_per_s": low, "knee_high_per_s": high, "elapsed_s": found.elapsed_s, "probes": probes,
         });
         say(out, &format!("{object}\n"))?;
         return Ok(verdict);
     }
     say(out, &sentence(&format!("{}: {line}", verdict.word())))?;
-    let mut table = Table::new(&["probe", "rate", "length", limit.as_str()]);
-    for (at, (probe, outcome)) in found.probes.iter().enumerate() {
+    let mut table = Table::new(&["probe", "rate", "effort", limit]);
+    for (at, (probe, outcome)) in probes.iter().enumerate() {
         table.row(vec![
             (at + 1).to_string(),
             rate(probe.rate),
-            format!("{} s", args.length_s() * f64::from(probe.effort)),
+            probe.effort.to_string(),
             word(*outcome).into(),
         ]);
     }
@@ -121,14 +288,19 @@ fn show(
         Idle::Spin => "spinning",
     };
     say(out, &format!("\n{table}\n"))?;
+    let twice = match found.knee {
+        Knee::Inconclusive { .. } => "",
+        _ => "Each end was seen twice. ",
+    };
     say(
         out,
         &paragraph(&format!(
-            "Each end was seen twice. Open load, response times from the intended start; requests that \
-             failed or were not answered count as late. The generator was {idle} while idle."
+            "{twice}{:.0} s in all. Open load, response times from the intended start; requests that \
+             failed or were not answered count as late. The generator was {idle} while idle.",
+            found.elapsed_s
         )),
     )?;
-    if let (Some(low), _) = ends(&found.knee) {
+    if let Some(low) = low {
         let command = format!(
             "sekisho measure http {} --rate {}/s --expect '{limit}'",
             args.url(),
@@ -152,23 +324,41 @@ fn finding(knee: &Knee, limit: &str) -> (Verdict, String) {
             (Verdict::Fails, format!("{limit} fails even at {}, the lowest rate tried", rate(high)))
         }
         Knee::Inconclusive { low, high, why } => {
-            let side = |word: &str, end: Option<f64>| {
-                end.map_or(String::new(), |end| format!(", {word} {}", rate(end)))
+            let known = match (low, high) {
+                (Some(low), Some(high)) => {
+                    format!("{limit} holds at {} and fails at {}", rate(low), rate(high))
+                }
+                (Some(low), None) => {
+                    format!("{limit} holds at {}; no rate was seen to fail", rate(low))
+                }
+                (None, Some(high)) => {
+                    format!("{limit} fails at {}; no rate was seen to hold", rate(high))
+                }
+                (None, None) => format!("no rate was seen to hold or fail {limit}"),
+            };
+            let verdict = match why {
+                Why::Stopped => Verdict::Interrupted,
+                _ => Verdict::Inconclusive,
             };
             let why = match why {
                 Why::Probes => "the probes were used up: allow longer ones with `--duration`",
-                Why::Noise => "probes contradicted each other: allow longer ones with `--duration`",
+                Why::Budget => {
+                    "the time was used up before the interval was as narrow as it should be: allow \
+                                more with `--budget`"
+                }
+                Why::Stopped => "it was interrupted",
+                Why::Noise => {
+                    "between them nothing could be decided: allow longer probes with `--duration`"
+                }
                 Why::Few => {
                     "too few requests were seen to tell: allow longer probes with `--duration`"
                 }
-                Why::Generator => "the generator could not make the load: use more `--threads`",
+                Why::Generator => {
+                    "the generator could not make the next load in time: give it more `--threads`, or \
+                     processors of its own with `--cpus`"
+                }
             };
-            let line = format!(
-                "the knee of {limit} could not be narrowed down{}{}; {why}",
-                side("it holds at", low),
-                side("it fails at", high)
-            );
-            (Verdict::Inconclusive, line)
+            (verdict, format!("{known}; {why}"))
         }
     }
 }

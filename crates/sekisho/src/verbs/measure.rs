@@ -62,9 +62,13 @@ pub(super) struct HttpArgs {
     /// Find the highest open load that holds a limit on a quantile
     #[arg(long, value_name = "LIMIT")]
     knee: Option<Expectation>,
-    /// How long each run is measured, warm-up not counted
-    #[arg(long, value_name = "TIME", default_value = "10s", conflicts_with = "requests")]
-    duration: Span,
+    /// The longest that a search for the knee may take
+    #[arg(long, value_name = "TIME", default_value = "3min", requires = "knee")]
+    budget: Span,
+    /// How long each run is measured, warm-up not counted [default: 10s; a probe of the knee as long as the
+    /// limit needs]
+    #[arg(long, value_name = "TIME", conflicts_with = "requests")]
+    duration: Option<Span>,
     /// End each run after so many requests instead
     #[arg(long, value_name = "N")]
     requests: Option<u64>,
@@ -88,6 +92,12 @@ pub(super) struct HttpArgs {
     json: bool,
 }
 
+/// The usual length of a run [s].
+const DURATION_S: f64 = 10.0;
+/// Number of intervals of a shorter run, as far as they are not shorter than 25 ms: blocks that tell what neighbours
+/// have in common.
+const INTERVALS: f64 = 40.0;
+
 #[derive(Clone, Copy, ValueEnum)]
 enum Spacing {
     /// Exponential gaps
@@ -110,7 +120,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     }
     let seconds = match args.requests {
         Some(_) => 0.0,
-        None => (args.duration.0 + args.warmup.0) * loads.len() as f64,
+        None => (args.length_s() + args.warmup.0) * loads.len() as f64,
     };
     let bar = progress((seconds * 10.0) as u64, "measuring");
     let mut verdict = Verdict::Holds;
@@ -205,10 +215,15 @@ impl HttpArgs {
     pub(super) fn spec(&self, load: Load) -> Result<PlanSpec, Failure> {
         let until = match self.requests {
             Some(requests) => Until::Requests(requests),
-            None => Until::Seconds(self.duration.0),
+            None => Until::Seconds(self.length_s()),
         };
         let mut spec = self.target.spec(load, until)?;
         spec.warmup = Duration::from_secs_f64(self.warmup.0);
+        if let Until::Seconds(length_s) = spec.until
+            && length_s < DURATION_S
+        {
+            spec.interval = Duration::from_secs_f64((length_s / INTERVALS).max(0.025));
+        }
         Ok(spec)
     }
 
@@ -222,8 +237,18 @@ impl HttpArgs {
     }
 
     /// Length of a run's measurement [s].
-    pub(super) fn length_s(&self) -> f64 {
-        self.duration.0
+    fn length_s(&self) -> f64 {
+        self.length_given_s().unwrap_or(DURATION_S)
+    }
+
+    /// The same, if it was asked for [s].
+    pub(super) fn length_given_s(&self) -> Option<f64> {
+        self.duration.map(|Span(length_s)| length_s)
+    }
+
+    /// Longest time of a search for the knee [s].
+    pub(super) fn budget_s(&self) -> f64 {
+        self.budget.0
     }
 
     pub(super) fn json(&self) -> bool {
