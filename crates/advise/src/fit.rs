@@ -164,8 +164,9 @@ impl fmt::Display for FitError {
             }
             FitError::OneLoad(clients) => write!(
                 f,
-                "all runs have one load, {clients} client(s), so a demand cannot be told from a ceiling: \
-                 measure a small load and a saturating one, such as `--clients 1,4,16`"
+                "all runs have one load, {}, so a demand cannot be told from a ceiling: \
+                 measure a small load and a saturating one, such as `--clients 1,4,16`",
+                crate::Load::Clients(*clients)
             ),
             FitError::NoLowLoad => write!(
                 f,

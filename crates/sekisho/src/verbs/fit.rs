@@ -166,6 +166,11 @@ fn run_http(args: &Args, files: &[PathBuf], out: &mut dyn Write) -> Result<Verdi
     }
     say(out, &text)?;
     say(out, &doubtful::left_out(&left))?;
+    if let Fitted::ByLoads(fit) = &fitted
+        && fit.rows.iter().any(|row| row.relative().abs() > RESIDUAL_MAX)
+    {
+        say(out, &doubtful::likely(&runs))?;
+    }
     let path = args.out.display();
     let (clients, slots) = asked(scenario);
     let file = shell_word(&args.out);
@@ -173,6 +178,9 @@ fn run_http(args: &Args, files: &[PathBuf], out: &mut dyn Write) -> Result<Verdi
     say(out, &format!("\n  scenario: {path}\n{command}"))?;
     Ok(Verdict::Holds)
 }
+
+/// A residual beyond this has a cause that is worth a word.
+const RESIDUAL_MAX: f64 = 0.25;
 
 /// Loads and slots to ask a fitted scenario about: around its knee or peak, and beyond what was measured.
 fn asked(scenario: &Scenario) -> (String, String) {

@@ -51,6 +51,12 @@ pub(super) fn no_fit(
     Ok(verdict)
 }
 
+/// Likely causes of large residuals, run by run.
+pub(super) fn likely(runs: &[RunRecord]) -> String {
+    let causes = causes(runs).into_iter();
+    causes.map(|cause| paragraph(&format!("a residual is large; perhaps {cause}"))).collect()
+}
+
 /// The command that measures loads anew, three times as long: these, and all where they are too few.
 fn again(runs: &[RunRecord], clients: BTreeSet<u32>) -> Option<String> {
     let all = runs.iter().filter_map(|run| match run.header.load {
