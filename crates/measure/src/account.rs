@@ -101,6 +101,9 @@ impl ClassAccount {
     }
 }
 
+/// Most classes that are told apart: each has its distributions. Live gates have few.
+const CLASSES_MAX: usize = 64;
+
 /// The account of a gate.
 #[derive(Debug)]
 pub struct GateAccount {
@@ -118,6 +121,9 @@ pub struct GateAccount {
 }
 
 impl GateAccount {
+    /// The number under which all classes beyond the first 64 are counted together.
+    pub const OTHERS: u32 = u32::MAX;
+
     /// The account of a gate of which nothing was seen yet.
     ///
     /// # Errors
@@ -172,7 +178,7 @@ impl GateAccount {
         self.held_s += self.ledger.busy() as f64 * seconds;
         self.slots_s += slots as f64 * seconds;
         if let Event::Arrive(job) = event {
-            self.classes.entry(job.class).or_default().arrived += 1;
+            of_class(&mut self.classes, job.class).arrived += 1;
             if let Some(fates) = &mut self.fates {
                 fates.push(JobFate::Waiting);
             }
@@ -186,7 +192,8 @@ impl GateAccount {
         Ok(())
     }
 
-    /// Each class of which a job came, by its number.
+    /// Each class of which a job came, by its number; from the 65th on all are
+    /// [one](GateAccount::OTHERS).
     pub fn classes(&self) -> &BTreeMap<u32, ClassAccount> {
         &self.classes
     }
@@ -252,8 +259,14 @@ impl GateAccount {
     }
 }
 
+/// The account of a class, or of all others where there are too many.
+fn of_class(classes: &mut BTreeMap<u32, ClassAccount>, class: u32) -> &mut ClassAccount {
+    let is_known = classes.len() < CLASSES_MAX || classes.contains_key(&class);
+    classes.entry(if is_known { class } else { GateAccount::OTHERS }).or_default()
+}
+
 fn hear(classes: &mut BTreeMap<u32, ClassAccount>, fates: &mut [JobFate], news: &News) {
-    let class = classes.entry(news.class).or_default();
+    let class = of_class(classes, news.class);
     let fate = match news.fate {
         Fate::Started { wait } => {
             class.waits.record(wait);

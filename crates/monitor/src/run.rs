@@ -779,7 +779,14 @@ impl Loop {
 
     fn recordings(&self) -> Vec<Option<Recording>> {
         let pools = self.pools.iter().filter(|pool| !pool.vacant);
-        pools.map(|pool| pool.driver.recording().cloned()).collect()
+        let classes = self.config.classes.list().iter().map(|class| class.name.clone());
+        let classes: Vec<String> = classes.collect();
+        let recordings = pools.map(|pool| {
+            let mut recording = pool.driver.recording()?.clone();
+            (recording.classes, recording.quotas) = (classes.clone(), pool.quotas.len() as u32);
+            Some(recording)
+        });
+        recordings.collect()
     }
 
     /// A client has taken too long, to log in or to hear the last words.

@@ -101,6 +101,15 @@ impl fmt::Display for RecordedLoadError {
 
 impl std::error::Error for RecordedLoadError {}
 
+/// The recorded changes of slots, at another gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resizes {
+    /// They are made again, where the gate has the servers and slots of the recorded one.
+    Again,
+    /// They are left out: the gate keeps the slots that it has.
+    LeftOut,
+}
+
 /// Reads the load of a gate out of its steps, one by one.
 #[derive(Debug)]
 pub struct RecordedLoadReader {
@@ -313,17 +322,20 @@ impl RecordedLoad {
     /// Simulates another gate under this load, from its first arrival until all jobs have left. Levels are
     /// averaged over the time of the recording. `go_on` is told now and then how many jobs have arrived.
     ///
-    /// What a changed parameter replaces is left out of what came from outside: changes of slots where the
-    /// servers differ from the recorded ones, of the longest wait and of the room likewise.
+    /// What a changed parameter replaces is left out of what came from outside: changes of the longest wait
+    /// where that differs from the recorded one, of the room and of the slots likewise.
     ///
     /// # Errors
     /// If the specification is none, or the clock ends. `Ok(None)` if `go_on` has ended it.
     pub fn simulate(
         &self,
         spec: &GateSpec,
+        resizes: Resizes,
         go_on: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> Result<Option<GateAccount>, SimError> {
-        let program = Program::compile(&self.network(spec)).map_err(SimError::Network)?;
+        let network = self.network(spec, resizes);
+        let program = Program::compile(&network).map_err(SimError::Network)?;
+        drop(network);
         let options = Options { jobs_max: CUSTOMERS_MAX as u32, ..Options::default() };
         let mut run = Replication::new(&program, &options, 0);
         let account = GateAccount::new(spec).expect("the program was checked");
@@ -338,7 +350,7 @@ impl RecordedLoad {
         Ok(run.account.map(|account| *account))
     }
 
-    fn network(&self, spec: &GateSpec) -> Network {
+    fn network(&self, spec: &GateSpec, resizes: Resizes) -> Network {
         let mut network = Network::default();
         let gate = network.add_gate(GateNode::new("gate", spec.clone()));
         let station = network.add_station(Station::new("behind the gate", StationKind::Delay));
@@ -353,7 +365,7 @@ impl RecordedLoad {
         let inside = vec![Way::Visit { station, demand: Demand::OfTrace }];
         let route = vec![Way::Hold { gate, inside }];
         network.add_class(Class::new("recorded", Load::Trace(trace), route));
-        let changes = self.outside_at(spec).map(|Outside { at, order, event }| Change {
+        let changes = self.outside_at(spec, resizes).map(|Outside { at, order, event }| Change {
             at_s: 0.0,
             what: Changed::Told { gate, at, event, order },
         });
@@ -362,7 +374,7 @@ impl RecordedLoad {
     }
 
     /// What came from outside, as far as it concerns a gate of this specification.
-    fn outside_at(&self, spec: &GateSpec) -> impl Iterator<Item = Outside> {
+    fn outside_at(&self, spec: &GateSpec, resizes: Resizes) -> impl Iterator<Item = Outside> {
         let own = &self.spec;
         let servers = spec.servers.len() as u32;
         let is_same = spec.servers == own.servers;
@@ -371,7 +383,7 @@ impl RecordedLoad {
         let mut occupied: BTreeMap<Slot, Slot> = BTreeMap::new();
         self.outside.iter().filter_map(move |one| {
             let event = match one.event {
-                Event::Resize { .. } if !is_same => return None,
+                Event::Resize { .. } if !is_same || resizes == Resizes::LeftOut => return None,
                 Event::WaitMax(_) if spec.wait_max != own.wait_max => return None,
                 Event::Room(_) if spec.room != own.room => return None,
                 Event::UnreachableMax(_) if spec.unreachable_max != own.unreachable_max => {

@@ -3,8 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gate::{Action, Event, Gate, GateSpec, Job, JobId, Reason, Role, ServerSpec, Slot, Time};
-use measure::{BrokenProtocol, JobTimes, ReadError, Recording};
+use gate::{
+    Action, Event, Gate, GateSpec, Job, JobId, Reason, Report, Role, ServerSpec, Slot, Time,
+};
+use measure::{
+    BrokenProtocol, GateAccount, JobFate, JobTimes, ReadError, Recording, RecordingReader, Replay,
+};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -73,6 +77,96 @@ fn waits_and_holds_by_hand() {
     assert!((measures.holds(Some(7)).mean_s() - 0.03).abs() < 3e-5);
 }
 
+fn account(recording: &Recording) -> GateAccount {
+    let mut account = GateAccount::new(&recording.spec).unwrap().with_fates();
+    for step in &recording.steps {
+        account.step(step.at, &step.event, &step.actions).unwrap();
+    }
+    account
+}
+
+/// The same story, told step by step.
+#[test]
+fn an_account_says_what_the_measures_say() {
+    let recording = story();
+    let (account, measures) = (account(&recording), recording.measures().unwrap());
+    let ms = Duration::from_millis;
+    assert_eq!(
+        account.fates(),
+        [
+            JobFate::Started(ms(0)),
+            JobFate::Started(ms(8)),
+            JobFate::Reneged,
+            JobFate::Refused(Reason::QueueFull),
+            JobFate::Refused(Reason::Deadline),
+            JobFate::Started(ms(15)),
+        ]
+    );
+    let all = account.all();
+    assert_eq!((all.arrived, all.waits.count(), all.holds.count()), (6, 3, 2));
+    assert_eq!((&all.refused, all.reneged), (&measures.refused, measures.reneged));
+    assert_eq!(all.waits.mean_s(), Some(0.023 / 3.0));
+    assert_eq!(account.classes()[&7].holds.mean_s(), Some(0.03));
+    assert_eq!((account.unfinished(), account.length()), ((0, 1), measures.length));
+    assert_eq!(account.waiting_mean(), measures.waiting_mean);
+    assert_eq!((account.held_mean(), account.utilisation()), (measures.busy_mean, Some(1.0)));
+    assert_eq!(all.waits.histogram().len(), 3);
+    // Over half of the time, half of the slot-seconds.
+    let half = GateAccount::new(&recording.spec).unwrap().between(at(0), at(22));
+    let mut half = half;
+    for step in &recording.steps {
+        half.step(step.at, &step.event, &step.actions).unwrap();
+    }
+    assert_eq!((half.length(), half.held_mean()), (ms(22), 1.0));
+    assert_eq!(half.fates(), [], "they were not asked for");
+}
+
+#[test]
+fn slots_are_averaged_over_their_changes() {
+    let slot = Slot { server: 0, index: 0 };
+    let events =
+        [(0, job(1, 0)), (10, Event::Resize { server: 0, slots: 3 }), (20, Event::Depart(slot))];
+    let account = account(&record(GateSpec::fifo(1), &events));
+    assert_eq!((account.slots_mean(), account.slots()), (2.0, 3));
+    assert_eq!(account.utilisation(), Some(0.5));
+}
+
+/// A file that was made up may have a class for each job, and each class has distributions.
+#[test]
+fn classes_beyond_the_first_are_counted_together() {
+    let events: Vec<(u64, Event)> =
+        (0..100).map(|nth| (nth, job(nth + 1, 7 * nth as u32))).collect();
+    let account = account(&record(GateSpec::fifo(100), &events));
+    assert_eq!(account.classes().len(), 65);
+    assert_eq!(account.classes()[&GateAccount::OTHERS].waits.count(), 36);
+    assert_eq!(account.all().arrived, 100);
+}
+
+#[test]
+fn a_recording_is_read_step_by_step_and_replayed_on_the_way() {
+    let mut recording = story();
+    (recording.classes, recording.quotas) = (vec!["web".into()], 2);
+    let bytes = written(&recording);
+    assert_eq!(Recording::read(&bytes[..], 100).unwrap(), recording);
+    let mut reader = RecordingReader::new(&bytes[..]).unwrap();
+    assert_eq!((reader.steps, reader.quotas, &*reader.classes), (11, 2, &["web".to_owned()][..]));
+    let mut replay = Replay::new(&reader.spec).unwrap();
+    while let Some(step) = reader.next_step().unwrap() {
+        replay.step(&step);
+    }
+    assert!(!reader.is_cut_off() && reader.read() == 11 && replay.divergence().is_none());
+    // Cut off in the fourth step.
+    let lines: Vec<&[u8]> = bytes.split_inclusive(|byte| *byte == b'\n').collect();
+    let cut = [&lines[..4].concat()[..], &lines[4][..9]].concat();
+    let mut reader = RecordingReader::new(&cut[..]).unwrap();
+    while reader.next_step().unwrap().is_some() {}
+    assert!(reader.is_cut_off() && reader.read() == 3);
+    // The second job starts at once, as nobody had recorded it.
+    recording.steps[1].actions = vec![Action::Refuse { job: JobId(2), reason: Reason::QueueFull }];
+    let divergence = recording.replay().unwrap_err();
+    assert_eq!((divergence.step, divergence.replayed), (1, Vec::new()));
+}
+
 #[test]
 fn a_gate_that_began_with_slots_held_is_measured_without_their_jobs() {
     // After a reload of a monitor nobody could read its recording: a slot departed that no job of the
@@ -109,6 +203,8 @@ fn events_that_no_gate_takes_are_refused_by_line_and_not_replayed() {
         (Event::Occupy(slot(0, u32::MAX)), "at most 16777216 are possible"),
         (Event::Role { server: 1, role: Role::Primary }, "server 1 does not exist"),
         (Event::Role { server: 0, role: Role::Replica }, "one queue for all servers"),
+        // Once a replay of it panicked.
+        (Event::Report { server: 1, report: Report::default() }, "server 1 does not exist"),
     ] {
         let mut recording = story();
         recording.steps[1].event = event;

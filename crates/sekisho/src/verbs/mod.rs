@@ -15,6 +15,8 @@ mod loop_report;
 mod measure;
 mod newest;
 mod private;
+mod recording;
+mod replay;
 mod report;
 mod reproduce;
 mod runs;
@@ -59,10 +61,12 @@ enum Verb {
     Ask(ask::Args),
     /// Solve a scenario by formula
     Solve(solve::Args),
-    /// Simulate a scenario
+    /// Simulate a scenario, or a recorded gate with other slots and policies
     Sim(sim::Args),
     /// Put a gate in front of a service
     Gate(gate::Args),
+    /// Hold a gate's recording against today's gate, and say what is in it
+    Replay(replay::Args),
     /// TPC-C on PostgreSQL
     Tpcc(tpcc::Args),
     /// Hold a run against expectations, or against a stored prediction
@@ -128,8 +132,9 @@ fn run(
         Verb::Fit(args) => fit::run(args, out),
         Verb::Ask(args) => ask::run(args, out),
         Verb::Solve(args) => solve::run(args, out),
-        Verb::Sim(args) => sim::run(args, out),
+        Verb::Sim(args) => sim::run(args, session, out),
         Verb::Gate(args) => gate::run(args, out),
+        Verb::Replay(args) => replay::run(args, session, out),
         Verb::Tpcc(args) => tpcc::run(args, session, out),
         Verb::Check(args) => check::run(args, out),
         Verb::Explain(args) => explain::run(args, out),

@@ -14,6 +14,7 @@ use crate::browser::Scratch;
 use crate::clockwork::Clockwork;
 use crate::command::{Ended, PATIENCE, sekisho, shell, shell_on};
 use crate::records;
+use crate::replaying;
 use crate::site::{alone, server, write_documents};
 use crate::sources::write_sources;
 use crate::tpcc::{ask, database};
@@ -93,6 +94,7 @@ fn prepare(folder: &Path) {
         fs::copy(fixtures.join(output), folder.join(output)).expect("the same");
     }
     write_sources(folder);
+    replaying::write(&folder.join("gate.rec"), &replaying::recording());
     fs::create_dir_all(folder.join(".sekisho/runs")).expect("the same");
     records::write(&folder.join(".sekisho/runs/RUN.jsonl"), &records::record(1));
     records::write(&folder.join(".sekisho/runs/32.jsonl"), &records::record(32));
@@ -130,6 +132,7 @@ fn every_verb_has_an_example_that_works() {
         "gate http",
         "gate postgres",
         "measure http",
+        "replay",
         "report",
         "reproduce",
         "sim",

@@ -42,6 +42,7 @@ mod questions;
 mod quotas;
 mod recording;
 mod records;
+mod replaying;
 mod scarce;
 mod site;
 mod sources;

@@ -6,6 +6,7 @@ use crate::arguments::SCENARIO;
 use crate::browser::Scratch;
 use crate::command::sekisho;
 use crate::records;
+use crate::replaying;
 use crate::terminal::{Until, on_terminal};
 
 /// `fit`, `report`, `check` and `reproduce` were silent for as long as they took.
@@ -19,6 +20,7 @@ fn verbs_that_compute_show_that_they_do_on_a_terminal_alone() {
         "clients,throughput,latency_ms\n1,50,20\n4,180,22\n16,390,41\n",
     )
     .expect("the same");
+    replaying::write(&folder.join("gate.rec"), &replaying::recording());
     records::write(&folder.join("1.jsonl"), &records::record(1));
     records::write(&folder.join("32.jsonl"), &records::record(32));
     let fit = "fit 1.jsonl 32.jsonl --cores 1 --slots 4 --out fitted.toml";
@@ -32,6 +34,8 @@ fn verbs_that_compute_show_that_they_do_on_a_terminal_alone() {
         ("report 1.jsonl --out page.html", "drawing"),
         ("solve s.toml", "solving"),
         ("sim s.toml --precision 20%", "simulating"),
+        ("sim gate.rec --slots 4", "simulating"),
+        ("replay gate.rec", "replaying"),
         ("ask bottleneck s.toml --max-requests 2000", "simulating"),
         ("reproduce yamamoto --model", "judging the claims"),
     ] {

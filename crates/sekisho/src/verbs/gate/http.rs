@@ -11,6 +11,7 @@ use cli::text::{next, paragraph, quoted, sentence, time};
 use cli::{Failure, Verdict, say};
 use gate::{GateSpec, ServerSpec};
 use httpgate::{Class, Config, Finished, Key, Modelled, Probe, Server, StartError, Tls};
+use measure::Recording;
 use serde_json::json;
 
 use super::auto::{AutoArgs, Slots, best_slots, control_json, keep_model, models, numbers, tell};
@@ -97,7 +98,8 @@ pub(super) fn run(args: &HttpArgs, out: &mut dyn Write) -> Result<Verdict, Failu
     out.flush()?;
     let finished = server.run().map_err(Failure::machine)?;
     if let (Some(path), Some(recording)) = (&args.policy.record, &finished.recording) {
-        keep(path, recording)?;
+        let classes = class_names(&args.classes()?).into_iter().map(str::to_owned).collect();
+        keep(path, &Recording { classes, ..recording.clone() })?;
     }
     let mut modelled = None;
     if let (Some(path), Some(fitted)) = (&args.auto.model, &finished.modelled.fitted) {
@@ -217,9 +219,7 @@ impl HttpArgs {
             unreachable_max: self.unreachable.limit(Some(wait_max)),
             ..config.gate
         };
-        let prefixes = config.classes.iter().map(|class| &*class.prefix);
-        let names: Vec<&str> = std::iter::once("other").chain(prefixes).collect();
-        config.gate = self.policy.at(gate, &names)?;
+        config.gate = self.policy.at(gate, &class_names(&config.classes))?;
         config.key = match self.about {
             About::Path => Key::Path,
             About::Client => Key::Client,
@@ -271,6 +271,11 @@ impl HttpArgs {
         }
         Ok(classes)
     }
+}
+
+/// The names of these classes, and before them of that of all other requests.
+fn class_names(classes: &[Class]) -> Vec<&str> {
+    std::iter::once("other").chain(classes.iter().map(|class| &*class.prefix)).collect()
 }
 
 /// Gives the classes of one flag's prefixes its values; a prefix that is new becomes a class.

@@ -1,6 +1,8 @@
-//! `sekisho sim`: a scenario simulated until its answers are precise, or many that differ in parameters.
+//! `sekisho sim`: a scenario simulated until its answers are precise, or many that differ in parameters; or
+//! the load of a recorded gate at other gates.
 
 mod numbers;
+mod recorded;
 mod stations;
 mod sweep;
 
@@ -14,26 +16,33 @@ use cli::text::{
     Table, bytes, label, next, paragraph, percent_estimate, plus_minus, quantile_estimate, rate,
     rate_estimate, time, time_estimate,
 };
-use cli::{Failure, Verdict, say, store, turning};
+use cli::{Failure, Session, Verdict, say, store, turning};
 use formats::exchange::read_scenario;
 use gate::{WORTH, Why};
 use measure::Estimate;
 use serde_json::{Value, json};
 use sim::{ClassOutcome, GateOutcome, Options, Outcome, Plan, SizeRange, StationOutcome, Stop};
 
-/// Simulate a scenario
+use super::recording::is_recording;
+
+/// Simulate a scenario, or a recorded gate with other slots and policies
 ///
 /// Independent replications, or one long run in batches, go on until the mean response of every class is
 /// precise, or the budget of requests is used up. The same seed gives the same numbers on any number of threads.
+///
+/// Of a recording (`gate http --record FILE`) the same jobs come at the same moments and hold their slots for
+/// as long as they did, at each gate that the flags below name: first at the recorded one, then with each
+/// value, several combined. All else is as it was recorded.
 #[derive(ClapArgs)]
 #[command(after_help = "\
 Examples:
   sekisho sim studies/ohmae/software-bottleneck.toml --precision 5%
   sekisho sim studies/ohmae/software-bottleneck.toml --plan one-run
   sekisho sim studies/slots/thrashing.toml --replications 4
-  sekisho sim scenario.toml --sweep 'gate.pool.slots=1..4' --csv sweep.csv")]
+  sekisho sim scenario.toml --sweep 'gate.pool.slots=1..4' --csv sweep.csv
+  sekisho sim gate.rec --slots 4,16 --discipline fifo --discipline shortest-job")]
 pub(crate) struct Args {
-    /// The scenario
+    /// The scenario, or a gate's recording
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
     /// The seed of all chance; left out, the scenario's, or 1
@@ -67,6 +76,8 @@ pub(crate) struct Args {
     /// The same as a Parquet file; needs a build with the feature `parquet`
     #[arg(long, value_name = "FILE")]
     parquet: Option<PathBuf>,
+    #[command(flatten)]
+    other: recorded::OtherGates,
 }
 
 /// What the intervals rest on.
@@ -101,6 +112,25 @@ impl Args {
         Ok(())
     }
 
+    /// Refuses what is of scenarios only.
+    fn check_recorded(&self) -> Result<(), Failure> {
+        let flags = [
+            ("--plan one-run", self.plan != Basis::Replications),
+            ("--replications", self.replications.is_some()),
+            ("--sweep", !self.sweep.is_empty()),
+            ("--csv", self.csv.is_some()),
+            ("--parquet", self.parquet.is_some()),
+        ];
+        match flags.into_iter().find(|(_, given)| *given) {
+            None => Ok(()),
+            Some((flag, _)) => Err(Failure::Usage(format!(
+                "`{flag}` goes with a scenario, and {} is a gate's recording; leave it out, and say which \
+                 gates you want: `--slots 4,16`",
+                self.scenario.display()
+            ))),
+        }
+    }
+
     /// Refuses before the work what this build cannot write after it.
     fn check(&self) -> Result<(), Failure> {
         if cfg!(feature = "parquet") || self.parquet.is_none() {
@@ -123,7 +153,18 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    if is_recording(&args.scenario) {
+        args.check_recorded()?;
+        return recorded::run(args, session, out);
+    }
+    if let Some(flag) = args.other.first_flag() {
+        return Err(Failure::Usage(format!(
+            "`{flag}` goes with a gate's recording, and {} is none; in a scenario, change the gate, or \
+             sweep over it: `--sweep 'gate.pool.slots=1..4'`",
+            args.scenario.display()
+        )));
+    }
     args.check()?;
     let scenario = read_scenario(&args.scenario)?;
     let failed = |error: String| Failure::Usage(format!("{}: {error}", args.scenario.display()));
