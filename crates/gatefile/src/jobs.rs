@@ -164,7 +164,7 @@ pub(super) fn choices(file: &GateFile) -> Choices {
         listen: choice(left.listen),
         advisory_lock: choice(left.advisory_locks),
         temporary: choice(left.temporary_tables),
-        hold: choice(left.held_cursors),
+        with_hold: choice(left.held_cursors),
         prepare: choice(left.prepare),
         load: choice(left.load),
         code: match left.code {

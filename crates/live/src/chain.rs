@@ -293,7 +293,7 @@ impl<O: Copy> Chain<O> {
 /// Idle things, of several that are kept although nobody needs them, that make room for one more,
 /// where `open` are there and only `most` may be: those used longest ago. Each comes with its last
 /// use.
-pub fn make_room<K>(open: usize, most: usize, idle: impl IntoIterator<Item = (K, Time)>) -> Vec<K> {
+pub fn evicted<K>(open: usize, most: usize, idle: impl IntoIterator<Item = (K, Time)>) -> Vec<K> {
     let surplus = (open + 1).saturating_sub(most);
     if surplus == 0 {
         return Vec::new();
@@ -425,11 +425,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_longest_ago_makes_room() {
+    fn what_was_used_longest_ago_is_evicted() {
         let idle = [('a', at(5)), ('b', at(1)), ('c', at(3))];
-        assert_eq!(make_room(3, 4, idle), []);
-        assert_eq!(make_room(4, 4, idle), ['b']);
-        assert_eq!(make_room(5, 4, idle), ['b', 'c']);
-        assert_eq!(make_room(9, 4, idle), ['b', 'c', 'a'], "no more than there are");
+        assert_eq!(evicted(3, 4, idle), []);
+        assert_eq!(evicted(4, 4, idle), ['b']);
+        assert_eq!(evicted(5, 4, idle), ['b', 'c']);
+        assert_eq!(evicted(9, 4, idle), ['b', 'c', 'a'], "no more than there are");
     }
 }

@@ -24,7 +24,7 @@ mod figures;
 mod guard;
 mod tally;
 
-pub use chain::{Chain, PassId, Passed, Permits, TURN, make_room, turns};
+pub use chain::{Chain, PassId, Passed, Permits, TURN, evicted, turns};
 pub use control::{Auto, Controlled, Moved};
 pub use driver::{Anew, Decision, Driver, Server, Waiting};
 pub use estimate::{Estimate, WhatIf};

@@ -109,7 +109,7 @@ impl Loop {
         };
         if idle.or(prewarmed).is_none() {
             // Before it is made: a quota bounds the connections that are open, not those in use.
-            self.make_room(pool);
+            self.evict_idle(pool);
         }
         let key = idle.or(prewarmed).unwrap_or_else(|| self.new_server(pool, place));
         let server = self.servers.get_mut(key).expect("idle connections are there");
@@ -260,7 +260,7 @@ impl Loop {
         server.state = State::Connecting;
         // Its deadline stays and bounds all tries together, but where nobody gets in: there each try that
         // is accepted has its own (`hurries_no_more`).
-        self.await_room(key);
+        self.await_connection_slot(key);
         self.connect_next();
     }
 
@@ -769,7 +769,7 @@ impl Loop {
             let fields = unmade.words.get(HEAD..).and_then(|body| read::fields(body).ok());
             fields.and_then(|fields| fields.sqlstate()) == Some(SqlState::TOO_MANY_CONNECTIONS)
         };
-        if self.awaits_room() && is_full() {
+        if self.awaits_connection_slot() && is_full() {
             return self.try_later(key);
         }
         let server = self.servers.get_mut(key).expect("its caller has it");

@@ -191,7 +191,7 @@ impl Loop {
             return;
         }
         match (&server.state, server.client) {
-            (server::State::Held, _) => self.give_back(cancel.server),
+            (server::State::BeingCancelled, _) => self.give_back(cancel.server),
             // What it says next may have waited for this.
             (_, Some(client)) => self.again.push_back(Socket::Client(client)),
             _ => {}

@@ -52,7 +52,7 @@ impl Buffer {
     }
 
     /// Moves what is there to the front, if there is no room behind it.
-    fn make_room(&mut self) {
+    fn compact(&mut self) {
         // Only then: in the midst of a batch each message would be copied again.
         if self.start > 0 && (self.is_empty() || self.end == self.bytes.len()) {
             self.bytes.copy_within(self.start..self.end, 0);
@@ -61,7 +61,7 @@ impl Buffer {
     }
 
     pub(super) fn push(&mut self, more: &[u8]) {
-        self.make_room();
+        self.compact();
         let end = self.end + more.len();
         if end > self.bytes.len() {
             self.bytes.resize(end.next_power_of_two(), 0);
@@ -473,7 +473,7 @@ impl Connection {
             let background = std::mem::replace(&mut buffer, buffers.take());
             buffer.push(background.filled());
         }
-        buffer.make_room();
+        buffer.compact();
         let asked = buffer.bytes.len() - buffer.end;
         let filled = fill(&self.write_half, &mut buffer, self.encrypted);
         self.filled(asked, filled);

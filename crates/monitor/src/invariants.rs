@@ -84,7 +84,9 @@ impl Loop {
             State::Leaving | State::GivenUp | State::Discarding | State::Cleanup => {
                 server.client.is_none()
             }
-            State::Held => server.client.is_none() && slot.is_some() && server.cancels > 0,
+            State::BeingCancelled => {
+                server.client.is_none() && slot.is_some() && server.cancels > 0
+            }
             // Its client may go meanwhile, and one that was made for nobody has none.
             _ => greeting.is_none(),
         };

@@ -265,7 +265,7 @@ impl Loop {
             while self.pools[pool].connections[place] < most
                 && (self.pools[pool].driver.is_up(place as u32)
                     || self.pools[pool].janitor.unavailable_at_once().is_some())
-                && self.has_room(pool)
+                && self.may_connect(pool)
             {
                 self.make_prewarmed(pool, place as u32);
                 if self.pools[pool].janitor.prewarm_from.is_some() {
@@ -599,10 +599,10 @@ impl Loop {
         let has_slot = connections[place as usize] < driver.slots_of(place) as usize;
         let is_there = |key: &Key| self.servers.get(*key).is_some_and(|one| one.place == place);
         let tries = janitor.prewarming.iter().any(is_there);
-        if awaited && has_slot && !tries && !self.has_room(pool) {
-            self.make_room(pool);
+        if awaited && has_slot && !tries && !self.may_connect(pool) {
+            self.evict_idle(pool);
         }
-        if awaited && (tries || has_slot && self.has_room(pool)) {
+        if awaited && (tries || has_slot && self.may_connect(pool)) {
             self.pools[pool].retries[place as usize] = Some(self.now + self.retry());
             if !tries {
                 self.make_prewarmed(pool, place);

@@ -331,7 +331,7 @@ impl Loop {
 
     /// Closes idle connections of other pools, the ones used longest ago first, where one more would be
     /// too many.
-    pub(super) fn make_room(&mut self, pool: PoolIndex) {
+    pub(super) fn evict_idle(&mut self, pool: PoolIndex) {
         for at in 0..self.pools[pool].quotas.len() {
             let quota = &self.quotas.list[self.pools[pool].quotas[at]];
             // Looked at for each quota anew: what made room for one counts for the next.
@@ -339,7 +339,7 @@ impl Loop {
             let used = |key: Key| Some((key, self.servers.get(key)?.active));
             let idle = within.flat_map(Pool::idle_longest).filter_map(used);
             let (open, most) = (self.open_within(&quota.scope), self.connections_most(quota));
-            for key in live::make_room(open, most, idle) {
+            for key in live::evicted(open, most, idle) {
                 self.drop_server(key);
             }
         }
@@ -352,7 +352,7 @@ impl Loop {
     }
 
     /// True if a pool may have one connection more without closing others'.
-    pub(super) fn has_room(&self, pool: PoolIndex) -> bool {
+    pub(super) fn may_connect(&self, pool: PoolIndex) -> bool {
         // Idle ones of others are not closed for what nobody has asked for yet.
         self.pools[pool].quotas.iter().all(|&at| {
             let quota = &self.quotas.list[at];

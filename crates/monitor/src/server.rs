@@ -65,7 +65,7 @@ pub(super) enum State {
     /// It was idle for long, and is asked whether it is alive, before a client has it.
     Checking,
     /// It is clean, but a cancel request is on its way that could hit whoever had it next.
-    Held,
+    BeingCancelled,
 }
 
 /// Settings by name that a session begins with.

@@ -601,7 +601,7 @@ impl Loop {
         // A cancel request names a session and not a query: it would hit whoever has this one next.
         if server.cancels > 0 {
             // With its slot: a connection that nobody may have is none for the next job.
-            server.state = State::Held;
+            server.state = State::BeingCancelled;
             return;
         }
         let (pool, place, since) = (server.pool, server.place, server.since);

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use super::server::{Killed, Rooms};
+use super::server::{AdminThread, Killed};
 use super::{Admitted, Answer, Ask, Refusal};
 use crate::connection::{Connection, Filled};
 use crate::deadlines::Deadline;
@@ -125,7 +125,7 @@ enum Next {
     Parts,
 }
 
-impl Rooms {
+impl AdminThread {
     fn administrator(&mut self, key: Key) -> Option<&mut Administrator> {
         match self.admin_connections.get_mut(key) {
             Some(AdminConnection::Administrator(administrator)) => Some(administrator),

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 
 use super::Answer;
 use super::connection::{AdminConnection, Reader};
-use super::server::Rooms;
+use super::server::AdminThread;
 use crate::admin::Ask;
 use crate::connection::Filled;
 use crate::slab::Key;
@@ -129,7 +129,7 @@ fn respond(status: &str, kind: &str, text: &str, body: Body) -> Vec<u8> {
     out
 }
 
-impl Rooms {
+impl AdminThread {
     fn reader(&mut self, key: Key) -> Option<&mut Reader> {
         match self.admin_connections.get_mut(key) {
             Some(AdminConnection::Reader(reader)) => Some(reader),

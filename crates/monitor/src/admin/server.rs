@@ -100,7 +100,7 @@ impl AdminServer {
         F: Fn(Asked) -> bool + Send + 'static,
     {
         let AdminServer { poll, listener, address, waker, admin_messages, to_admin_server } = self;
-        let rooms = Rooms {
+        let admin_thread = AdminThread {
             poll,
             listener,
             address,
@@ -119,7 +119,7 @@ impl AdminServer {
             listening: Listening::GoesOn,
         };
         let thread = std::thread::Builder::new().name("console".to_owned());
-        let thread = Some(thread.spawn(move || rooms.run())?);
+        let thread = Some(thread.spawn(move || admin_thread.run())?);
         Ok(Line { admin_messages: to_admin_server, waker, thread })
     }
 }
@@ -143,7 +143,7 @@ struct Looks {
 }
 
 /// The admin server at work.
-pub(super) struct Rooms {
+pub(super) struct AdminThread {
     poll: Poll,
     listener: Option<TcpListener>,
     pub(super) address: Option<SocketAddr>,
@@ -164,7 +164,7 @@ pub(super) struct Rooms {
     listening: Listening,
 }
 
-impl Rooms {
+impl AdminThread {
     fn run(mut self) {
         let mut events = Events::with_capacity(64);
         while self.is_open == Opening::Open {

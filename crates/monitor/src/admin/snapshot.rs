@@ -247,7 +247,9 @@ impl Loop {
                 | server::State::Forgetting
                 | server::State::Restoring(_)
                 | server::State::Encoding => (ServerState::Active, &mut tally.active),
-                server::State::Held => (ServerState::BeingCancelled, &mut tally.being_cancelled),
+                server::State::BeingCancelled => {
+                    (ServerState::BeingCancelled, &mut tally.being_cancelled)
+                }
                 _ => (ServerState::Tested, &mut tally.tested),
             };
             *count += 1;

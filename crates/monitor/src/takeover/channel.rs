@@ -276,14 +276,14 @@ impl Channel {
 /// Sends what is left of a parcel, or a part of it.
 fn send(stream: &UnixStream, parcel: &Parcel) -> io::Result<usize> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut room);
+    let mut ancillary = SendAncillaryBuffer::new(&mut room);
     let sockets = parcel.socket.as_ref().map(|socket| [socket.as_fd()]);
     if let Some(sockets) = &sockets {
-        let fits = control.push(SendAncillaryMessage::ScmRights(sockets));
+        let fits = ancillary.push(SendAncillaryMessage::ScmRights(sockets));
         assert!(fits, "there is room for one");
     }
     let bytes = [IoSlice::new(&parcel.bytes[parcel.at..])];
-    Ok(sendmsg(stream, &bytes, &mut control, SendFlags::NOSIGNAL)?)
+    Ok(sendmsg(stream, &bytes, &mut ancillary, SendFlags::NOSIGNAL)?)
 }
 
 /// Reads what there is room for, and takes the sockets that came with it.
@@ -294,15 +294,15 @@ fn receive(
     sockets: &mut VecDeque<OwnedFd>,
 ) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SOCKETS_MAX))];
-    let mut control = match side {
+    let mut ancillary = match side {
         // Without room for them the system closes those that come.
         Side::Predecessor => RecvAncillaryBuffer::default(),
         Side::Successor => RecvAncillaryBuffer::new(&mut space),
     };
     let mut room = [IoSliceMut::new(room)];
     // Or a program that the gate starts would inherit clients.
-    let read = recvmsg(stream, &mut room, &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    for message in control.drain() {
+    let read = recvmsg(stream, &mut room, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(came) = message {
             sockets.extend(came);
         }

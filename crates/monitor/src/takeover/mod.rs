@@ -162,14 +162,14 @@ impl Running {
 impl Loop {
     /// True if a server that has no room for a connection will have some, since another process
     /// gives up those that it has there.
-    pub(super) fn awaits_room(&self) -> bool {
+    pub(super) fn awaits_connection_slot(&self) -> bool {
         self.takeover.predecessor.is_some()
             || self.phase == Phase::HandingOver
             || self.takeover.afterwards.is_some_and(|until| self.now <= until)
     }
 
     /// Has a connection to a server made again in a moment.
-    pub(super) fn await_room(&mut self, key: Key) {
+    pub(super) fn await_connection_slot(&mut self, key: Key) {
         debug_assert!(!self.takeover.crowded.contains(&key), "it is tried again once");
         self.takeover.crowded.push(key);
         self.takeover.crowded_until.get_or_insert(self.now + CROWDED);

@@ -178,7 +178,7 @@ const KEEPS: [(&str, &str, &str, Reason); 12] = [
         "begin; declare c cursor with hold for select 6; commit",
         "select name from pg_cursors where name = 'c'",
         "close all",
-        Reason::Hold,
+        Reason::WithHold,
     ),
     ("set work_mem to '99kB'", "show work_mem", "reset all", Reason::Set),
     (

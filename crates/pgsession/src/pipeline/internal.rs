@@ -71,7 +71,7 @@ impl Pipeline {
     /// If it is known.
     pub(super) fn ask(&mut self, out: &mut Vec<u8>) {
         assert_eq!((self.skip, self.queue.len()), (Skip::Maybe, 0), "there is no doubt");
-        let question = Question { held: VecDeque::new(), answer: Answer::Outstanding };
+        let question = Question { withheld: VecDeque::new(), answer: Answer::Outstanding };
         self.question = Some(Box::new(question));
         (self.skip, self.sync_marker) = (Skip::No, SyncMarker::Placed);
         // A server that skips answers Z 3 3 Z: it drops the first Close. One that does not answers 3 Z 3
@@ -92,7 +92,7 @@ impl Pipeline {
     pub fn next_ready(&mut self) -> Option<Status> {
         let question = self.question.as_mut()?;
         let next = match question.answer {
-            Answer::Given => question.held.pop_front(),
+            Answer::Given => question.withheld.pop_front(),
             Answer::Outstanding | Answer::Begun => return None,
         };
         if next.is_none() {

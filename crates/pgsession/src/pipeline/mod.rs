@@ -345,11 +345,11 @@ enum SyncMarker {
     Placed,
 }
 
-/// Probe that tells by the replies whether the server skips.
+/// Question that tells by the replies whether the server skips.
 #[derive(Clone, Debug)]
 struct Question {
     /// ReadyForQuery with these states, held back; once the answer is there, the client's.
-    held: VecDeque<Status>,
+    withheld: VecDeque<Status>,
     answer: Answer,
 }
 

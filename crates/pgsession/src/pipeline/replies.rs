@@ -157,12 +157,12 @@ impl Pipeline {
         let question = self.question.as_mut().expect("its caller has seen it");
         match question.answer {
             // An ambiguous Sync, or the first one of the question.
-            Answer::Outstanding if question.held.len() < extra => {
-                question.held.push_back(status);
+            Answer::Outstanding if question.withheld.len() < extra => {
+                question.withheld.push_back(status);
                 return Ok(Received { to: To::Nobody, fate: Fate::Underway });
             }
             // It does not skip: one Close was answered, then its Sync. All before is the client's.
-            Answer::Begun if !question.held.is_empty() => question.answer = Answer::Given,
+            Answer::Begun if !question.withheld.is_empty() => question.answer = Answer::Given,
             _ => return Err(Violation::Unasked { tag }),
         }
         // The Close and its Sync go. Two Closes and a Sync are still to be answered, for nobody.
@@ -176,12 +176,12 @@ impl Pipeline {
     fn answer_with_close(&mut self) -> Result<Received, Violation> {
         debug_assert_eq!(self.queue.len(), QUESTION, "nothing is sent behind a question");
         let question = self.question.as_mut().expect("its caller has seen it");
-        if question.answer == Answer::Outstanding && !question.held.is_empty() {
+        if question.answer == Answer::Outstanding && !question.withheld.is_empty() {
             question.answer = Answer::Begun;
             return Ok(Received { to: To::Nobody, fate: Fate::Underway });
         }
         // A second CloseComplete in a row: behind a skipped Close there is one ReadyForQuery and no more.
-        let [status] = *question.held.make_contiguous() else {
+        let [status] = *question.withheld.make_contiguous() else {
             return Err(Violation::Unasked { tag: Backend::CloseComplete });
         };
         // It has skipped the first Close, and its Sync was ready; it goes on as if it skipped still,

@@ -81,7 +81,7 @@ pub struct Choices {
     /// Temporary tables and their like.
     pub temporary: Choice,
     /// Cursors WITH HOLD.
-    pub hold: Choice,
+    pub with_hold: Choice,
     /// SQL's PREPARE and EXECUTE.
     pub prepare: Choice,
     /// `LOAD`.
@@ -104,7 +104,7 @@ impl Default for Choices {
             listen: Choice::Pin,
             advisory_lock: Choice::Pin,
             temporary: Choice::Pin,
-            hold: Choice::Pin,
+            with_hold: Choice::Pin,
             prepare: Choice::Pin,
             load: Choice::Pin,
             code: CodeChoice::Clean,
@@ -125,7 +125,7 @@ impl Choices {
             listen: Choice::Refuse,
             advisory_lock: Choice::Refuse,
             temporary: Choice::Refuse,
-            hold: Choice::Refuse,
+            with_hold: Choice::Refuse,
             prepare: Choice::Refuse,
             load: Choice::Refuse,
             code: CodeChoice::Refuse,
@@ -159,7 +159,7 @@ pub enum Reason {
     /// Something temporary.
     Temporary,
     /// A cursor.
-    Hold,
+    WithHold,
     /// A statement that SQL has prepared.
     Prepare,
     /// A library.
@@ -181,7 +181,7 @@ impl Reason {
         Reason::Listen,
         Reason::AdvisoryLock,
         Reason::Temporary,
-        Reason::Hold,
+        Reason::WithHold,
         Reason::Prepare,
         Reason::Load,
         Reason::Code,
@@ -205,7 +205,7 @@ impl Reason {
             EffectKind::Listen => Reason::Listen,
             EffectKind::AdvisoryLock => Reason::AdvisoryLock,
             EffectKind::Temporary | EffectKind::TemporaryPath => Reason::Temporary,
-            EffectKind::Hold => Reason::Hold,
+            EffectKind::WithHold => Reason::WithHold,
             EffectKind::Prepare | EffectKind::Execute | EffectKind::MayExecute => Reason::Prepare,
             EffectKind::Load => Reason::Load,
             EffectKind::Code => Reason::Code,
@@ -283,7 +283,7 @@ impl fmt::Display for Reason {
             Reason::Listen => "LISTEN",
             Reason::AdvisoryLock => "advisory locks of the session",
             Reason::Temporary => "temporary objects",
-            Reason::Hold => "cursors WITH HOLD",
+            Reason::WithHold => "cursors WITH HOLD",
             Reason::Prepare => "PREPARE and EXECUTE in SQL",
             Reason::Load => "LOAD",
             Reason::Code => "DO and CALL",
@@ -338,7 +338,7 @@ impl Refusal {
         match self.reason {
             Reason::AdvisoryLock
             | Reason::Temporary
-            | Reason::Hold
+            | Reason::WithHold
             | Reason::Prepare
             | Reason::Code
             | Reason::Sequence => "are",
@@ -355,7 +355,7 @@ impl Refusal {
                 "Use pg_advisory_xact_lock within a transaction, or a pool in session mode."
             }
             Reason::Temporary => "Use an ordinary or UNLOGGED table, or a pool in session mode.",
-            Reason::Hold => "Use a cursor WITHOUT HOLD, or a pool in session mode.",
+            Reason::WithHold => "Use a cursor WITHOUT HOLD, or a pool in session mode.",
             Reason::Prepare => {
                 "Prepare statements by the protocol, as drivers do, or use a pool in session mode."
             }
@@ -437,7 +437,7 @@ impl Verdict {
             Reason::Listen => choices.listen,
             Reason::AdvisoryLock => choices.advisory_lock,
             Reason::Temporary => choices.temporary,
-            Reason::Hold => choices.hold,
+            Reason::WithHold => choices.with_hold,
             Reason::Prepare => choices.prepare,
             Reason::Load => choices.load,
             // Nobody has chosen to refuse what cannot be read, and what it leaves is not known: so it

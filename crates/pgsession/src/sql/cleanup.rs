@@ -86,7 +86,7 @@ impl Left {
                 }
                 EffectKind::DiscardTemporary => bit(Reason::Temporary),
                 EffectKind::DiscardSequences => bit(Reason::Sequence),
-                EffectKind::CloseAll => bit(Reason::Hold),
+                EffectKind::CloseAll => bit(Reason::WithHold),
                 EffectKind::DeallocateAll => bit(Reason::Prepare),
                 EffectKind::ResetAll => bit(Reason::Set) | PATH,
                 EffectKind::DiscardAll => DISCARDED,
@@ -219,7 +219,7 @@ impl Cleanup {
         // In the order of `DiscardAll`: to close a cursor may run somebody's code, so that comes before
         // all else is reset. RESET ALL leaves role and user as they are, so these are named.
         for (needed, command) in [
-            (has(Reason::Hold), &b"CLOSE ALL; "[..]),
+            (has(Reason::WithHold), &b"CLOSE ALL; "[..]),
             (code, b"RESET SESSION AUTHORIZATION; "),
             (role, b"RESET ROLE; "),
             (code, b"RESET ALL; "),

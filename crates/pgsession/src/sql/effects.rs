@@ -107,7 +107,7 @@ pub enum EffectKind {
     /// `DISCARD SEQUENCES`.
     DiscardSequences,
     /// A cursor WITH HOLD.
-    Hold,
+    WithHold,
     /// `CLOSE ALL`.
     CloseAll,
     /// SQL's PREPARE.
@@ -184,7 +184,7 @@ impl EffectKind {
             | EffectKind::Temporary
             | EffectKind::TemporaryPath
             | EffectKind::Sequence
-            | EffectKind::Hold
+            | EffectKind::WithHold
             | EffectKind::Prepare
             | EffectKind::Execute
             | EffectKind::MayExecute
@@ -621,7 +621,7 @@ impl Look<'_, '_> {
         while !self.reader.ends() && !self.is("for") {
             if self.takes("with")? {
                 if self.takes("hold")? {
-                    self.leave(start, EffectKind::Hold);
+                    self.leave(start, EffectKind::WithHold);
                 }
             } else {
                 self.reader.advance()?;

@@ -304,7 +304,7 @@ pub(crate) struct Server {
     /// The part of the statement cache that expected replies keep \[byte\].
     bytes: usize,
     /// True while nothing more is asked before all is answered.
-    held: bool,
+    stalled: bool,
     /// True if a COPY may have been asked for: until it is answered nothing is asked that the
     /// server would read as part of it, or that an ambiguous Sync would leave without a place.
     copies: bool,
@@ -372,7 +372,7 @@ impl Server {
             changes: 0,
             parses: 0,
             bytes: 0,
-            held: false,
+            stalled: false,
             copies: false,
             names: Pending::default(),
             unnamed: Pending::default(),
@@ -700,7 +700,7 @@ impl Server {
             assert_eq!(steps, (0, 0, 0, 0), "counted of no request");
             let pending = (self.names.all, self.unnamed.all, self.closes.all);
             assert_eq!(pending, (0, 0, 0), "changes of no request");
-            self.held = false;
+            self.stalled = false;
             self.copies = false;
             (self.may_alter, self.may_make) = (false, false);
             self.forget_names();

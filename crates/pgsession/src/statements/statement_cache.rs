@@ -343,7 +343,7 @@ impl StatementCache {
         self.key.extend_from_slice(&written(scope, lexer_mode).to_be_bytes());
         self.key.extend_from_slice(tail);
         if let Some(&id) = self.by_content.get(&self.key[..]) {
-            self.hold(id);
+            self.retain(id);
             return Ok(id);
         }
         let end = tail.iter().position(|&byte| byte == 0).expect("a Parse's text ends");
@@ -452,7 +452,7 @@ impl StatementCache {
         }
     }
 
-    pub(super) fn hold(&mut self, id: EntryId) {
+    pub(super) fn retain(&mut self, id: EntryId) {
         let entry = self.entry_mut(id);
         entry.references += 1;
         if entry.references == 1 {

@@ -140,12 +140,12 @@ impl Turn<'_> {
         // is shared.
         let moves = self.client.moves && self.server.runs > 0;
         let unsettled = self.server.copies || self.server.means || moves;
-        let waits = self.server.held || full || (unsettled && begins);
+        let waits = self.server.stalled || full || (unsettled && begins);
         // Where nothing is outstanding no reply would end the waiting.
         if self.pipeline.is_full() || (busy && waits) {
             return self.later();
         }
-        debug_assert!(!self.server.held, "what is held is answered before more is asked");
+        debug_assert!(!self.server.stalled, "what it stalled for is answered before more is asked");
         match tag {
             Frontend::Parse => self.parse(message),
             Frontend::Bind => self.bind(message),
@@ -253,15 +253,15 @@ impl Turn<'_> {
         debug_assert_eq!(sent, Ok(Sent::OwesNothing));
     }
 
-    /// Begins what is answered before anything else is asked.
-    fn hold(&mut self) {
-        self.server.held = true;
+    /// Begins what is answered before anything else is asked: until then the client stalls.
+    fn stall(&mut self) {
+        self.server.stalled = true;
         self.server.forget_names();
         (self.server.refusal, self.server.asked) = (None, None);
     }
 
     fn special(&mut self, name: &[u8]) {
-        self.hold();
+        self.stall();
         let target = Target::Name(Client::key(name).into());
         self.server.specials.push(Special { name: name.into(), target });
     }
@@ -282,7 +282,7 @@ impl Turn<'_> {
         if !self.server.expected.is_empty() {
             return self.later();
         }
-        self.hold();
+        self.stall();
         self.server.refusal = Some(refusal);
         let cache = &*self.cache;
         // It fails in any state: 26000, or 25P02 in a failed transaction. Only the first is told in the
@@ -307,7 +307,7 @@ impl Turn<'_> {
         if !self.server.expected.is_empty() {
             return self.later();
         }
-        self.hold();
+        self.stall();
         self.server.refusal = Some(refusal);
         let cache = &*self.cache;
         write::message(self.out, Frontend::Bind, |out| {
@@ -453,7 +453,7 @@ impl Turn<'_> {
     fn ask_shape(&mut self, name: &[u8], id: EntryId, parsed: Altered) {
         self.server.name(self.client, name);
         self.describe_parsed(id, parsed, Whose::Gate);
-        self.hold();
+        self.stall();
         self.server.asked = Some(self.cache.entry(id).number);
     }
 
@@ -630,7 +630,7 @@ impl Turn<'_> {
     /// A message that cannot be read goes as it is: the server refuses it in its own words.
     fn malformed(&mut self, step: Step) -> Forward {
         // Nothing behind it may be taken for granted: the server reads the message in its own way.
-        self.hold();
+        self.stall();
         self.plain(step);
         Forward::AsItIs
     }
@@ -687,7 +687,7 @@ impl Turn<'_> {
                 // The server may have one by a Parse that was to be checked.
                 self.cache.write_close(self.out, None);
                 self.plain(Step::PutClose);
-                self.hold();
+                self.stall();
                 return Ok((None, Altered::Nothing));
             }
             // A name that the server lacks for sure: so the error is the server's, and the transaction
@@ -947,7 +947,7 @@ impl Turn<'_> {
             return self.later();
         }
         let drops = self.cache.entry(id).found.drops.clone();
-        self.hold();
+        self.stall();
         for (_, target) in drops {
             match &target {
                 Target::Discard => {}

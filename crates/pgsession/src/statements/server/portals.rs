@@ -67,7 +67,7 @@ impl Portals {
     pub(super) fn asked(&mut self, portal: Portal, cache: &mut StatementCache) {
         if !portal.is_plain() || self.last(&portal.name).is_some() {
             // The client may drop its name for them before the Execute comes.
-            portal.entries().for_each(|id| cache.hold(id));
+            portal.entries().for_each(|id| cache.retain(id));
             let follows = self.0.last().is_none_or(|last| last.number < portal.number);
             assert!(follows, "portals are in the order of their Binds");
             self.0.push(portal);

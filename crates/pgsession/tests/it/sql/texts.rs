@@ -209,7 +209,7 @@ const EFFECTS: [(&str, &str); 156] = [
     ("select 1 into a", ""),
     ("insert into pg_temp.a values (1)", ""),
     ("insert into temp values (1)", ""),
-    ("declare a cursor with hold for select 1", "Hold"),
+    ("declare a cursor with hold for select 1", "WithHold"),
     ("declare a binary no scroll cursor without hold for select 1", ""),
     ("close all", "CloseAll"),
     ("close a", ""),
@@ -307,7 +307,7 @@ fn each_kind_is_decided_by_its_choice() {
         ("do ''; set b to 1; listen a", Reason::Listen),
         ("select pg_advisory_lock(1)", Reason::AdvisoryLock),
         ("create temp table a (b int)", Reason::Temporary),
-        ("declare a cursor with hold for select 1", Reason::Hold),
+        ("declare a cursor with hold for select 1", Reason::WithHold),
         ("execute a", Reason::Prepare),
         ("load 'a'", Reason::Load),
     ] {

@@ -273,7 +273,7 @@ impl Turn<'_> {
             return self.later();
         }
         self.server.may(may);
-        self.hold();
+        self.stall();
         let name = naming.name.clone();
         if let Some(id) = naming.executes() {
             let number = self.cache.entry(id).number;
@@ -339,7 +339,7 @@ impl Turn<'_> {
         meanings: &[Meaning],
     ) -> Forward {
         assert_eq!(message.here.len(), message.len, "names are found in a whole text alone");
-        self.hold();
+        self.stall();
         let body = &message.here[HEAD..];
         let mut given = self.dropped(found);
         given.extend(self.given_names(found, meanings));
