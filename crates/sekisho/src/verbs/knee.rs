@@ -68,7 +68,7 @@ impl From<ProbeError> for Stopped {
     }
 }
 
-fn limit(args: &HttpArgs) -> Result<Limit, Failure> {
+pub(super) fn limit(args: &HttpArgs) -> Result<Limit, Failure> {
     let expectation =
         args.knee_limit().ok_or_else(|| Failure::Usage("`--knee` needs a limit".into()))?;
     match (expectation.metric, expectation.side, &expectation.document) {

@@ -13,6 +13,7 @@ use report::{
 };
 
 use super::check::{load_text, point_text, quantity_text};
+use super::phases;
 
 /// Content of the page.
 pub(crate) struct Story<'a> {
@@ -88,6 +89,9 @@ fn build(story: &Story<'_>, judged: &Judged<'_>) -> Result<Report, Broken> {
     }
     for section in &story.more {
         report = report.section(section.clone());
+    }
+    for run in story.runs.iter().filter(|run| run.header.load.varies()) {
+        report = report.section(phases::section(run)?);
     }
     if let Some(section) = by_size(story, judged)? {
         report = report.section(section);
@@ -243,7 +247,8 @@ fn response_series(story: &Story<'_>, judged: &Judged<'_>, slots: Option<u32>) -
 
 /// Throughput and response against load: what was measured, what was predicted.
 fn against_load(story: &Story<'_>, judged: &Judged<'_>) -> Result<Option<Section>, Broken> {
-    let open = judged.iter().all(|(run, _)| !matches!(run.header.load, LoadShape::Closed { .. }))
+    let is_rate = |load: &LoadShape| !matches!(load, LoadShape::Closed { .. }) && !load.varies();
+    let open = judged.iter().all(|(run, _)| is_rate(&run.header.load))
         && story
             .prediction
             .is_none_or(|p| p.points.iter().all(|q| matches!(q.load, Load::Rate(_))));

@@ -43,6 +43,7 @@ mod quotas;
 mod recording;
 mod records;
 mod scarce;
+mod services;
 mod site;
 mod sources;
 mod terminal;
