@@ -1,7 +1,7 @@
 //! A prediction held against a measurement: predicted, simulated and measured values, and the steps
 //! that account for the rest.
 
-use measure::{Estimate, LoadShape, RunRecord};
+use measure::{Estimate, LoadShape, Phase, RunRecord};
 use sim::Options;
 
 use crate::fit::with_quantum;
@@ -134,21 +134,29 @@ impl Score {
 /// Fewer requests than these prove nothing about a document.
 const COMPLETED_MIN: u64 = 30;
 
-/// The load of a run, as a prediction names it.
+/// The load of a run, as a prediction names it; of one that varies, its mean rate.
 pub fn load_of(run: &RunRecord) -> Load {
-    match run.header.load {
-        LoadShape::Closed { clients, .. } => Load::Clients(clients),
-        LoadShape::Poisson { rate, .. } | LoadShape::Fixed { rate, .. } => Load::Rate(rate),
+    match &run.header.load {
+        LoadShape::Closed { clients, .. } => Load::Clients(*clients),
+        LoadShape::Poisson { rate, .. } | LoadShape::Fixed { rate, .. } => Load::Rate(*rate),
+        LoadShape::Varying { phases, .. } => {
+            let sum = |of: fn(&Phase) -> f64| phases.iter().map(of).sum::<f64>();
+            Load::Rate(sum(|phase| phase.arrivals) / sum(|phase| phase.length_s).max(1e-9))
+        }
     }
 }
 
-/// The point of a prediction that speaks of a run's load and, where they are known, its slots.
+/// The point of a prediction that speaks of a run's load and, where they are known, its slots; none if the
+/// load varied, of which a prediction of a steady state says nothing.
 pub fn point_for<'a>(
     prediction: &'a Prediction,
     run: &RunRecord,
     slots: Option<u32>,
 ) -> Option<&'a Point> {
     let load = load_of(run);
+    if run.header.load.varies() {
+        return None;
+    }
     prediction
         .points
         .iter()

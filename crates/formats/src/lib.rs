@@ -5,6 +5,7 @@
 //!   .jmva, .lqn, .lqnx ─────▶ Model ──▶ Solved ──▶ table, CSV, .jmva
 //!   logs, metrics, spans ───▶ what a fit takes
 //!   outputs of load tools ──▶ advise::ToolRun
+//!   requests, logs ─────────▶ what a load is made of
 //! ```
 //!
 //! Each reader names the place of whatever it cannot read, the cause, and the nearest right spelling.
@@ -14,6 +15,7 @@
 pub mod bounded;
 pub mod exchange;
 pub mod load_tools;
+pub mod request_file;
 pub mod scenario_file;
 pub mod sources;
 

@@ -195,10 +195,17 @@ struct Checks {
 impl Checks {
     fn header(header: &RunHeader) -> Result<Checks, String> {
         check_number("warmup_s", header.warmup_s)?;
-        match header.load {
-            crate::LoadShape::Closed { think_s, .. } => check_number("think_s", think_s)?,
+        match &header.load {
+            crate::LoadShape::Closed { think_s, .. } => check_number("think_s", *think_s)?,
             crate::LoadShape::Poisson { rate, .. } | crate::LoadShape::Fixed { rate, .. } => {
-                check_number("rate", rate)?;
+                check_number("rate", *rate)?;
+            }
+            crate::LoadShape::Varying { phases, .. } => {
+                for phase in phases {
+                    check_number("start_s of a phase", phase.start_s)?;
+                    check_number("length_s of a phase", phase.length_s)?;
+                    check_number("arrivals of a phase", phase.arrivals)?;
+                }
             }
         }
         if let crate::Until::Seconds(seconds) = header.until {

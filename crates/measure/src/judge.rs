@@ -6,6 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::estimate::moments;
+use crate::phases;
 use crate::quantile::Resolved;
 use crate::series::{mser, trend};
 use crate::{
@@ -207,7 +208,8 @@ impl RunRecord {
         let steady = self.steady();
         let sheet = Sheet::of_all(steady);
         let all = sheet.measures(confidence);
-        let little = sheet.little(steady, self.rare(steady));
+        let varies = self.header.load.varies();
+        let little = phases::of_varying(sheet.little(steady, self.rare(steady)), varies);
         let classes = (0..self.header.classes.len())
             .map(|class| Sheet::of_class(steady, class).measures(confidence))
             .collect();
@@ -218,7 +220,10 @@ impl RunRecord {
             faults.push(Fault::NothingCompleted);
         } else {
             faults.extend(self.generator(&sheet, limit).into_iter().map(Fault::Generator));
-            faults.extend(sheet.drifts(steady));
+            match varies {
+                true => faults.extend(self.starts_by_phase(confidence)),
+                false => faults.extend(sheet.drifts(steady)),
+            }
             if little.verdict == LittleVerdict::DoesNot {
                 faults.push(Fault::Little(little));
             }

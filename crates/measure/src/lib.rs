@@ -29,6 +29,7 @@ mod file;
 mod histogram;
 mod judge;
 mod payload;
+mod phases;
 mod protocol;
 mod quantile;
 mod record;
@@ -43,11 +44,12 @@ pub use estimate::{Batches, Estimate, Ratio, quantile_interval, t_quantile};
 pub use file::{ReadError, RunWriter, nearest, read_run, unknown_name};
 pub use histogram::{Bound, DecodeError, Histogram};
 pub use judge::{Fault, GeneratorLimit, Judgement, LittleCheck, LittleVerdict, Measures, Quantile};
+pub use phases::PhaseJudgement;
 pub use protocol::BrokenProtocol;
 pub use quantile::Parts;
 pub use record::{
-    ClassCounts, ClassSpec, ErrorKind, GeneratorHealth, Host, Interval, LoadShape, RunHeader,
-    RunRecord, RunSummary, Until,
+    ArrivalSpacing, ClassCounts, ClassSpec, Course, CurvePieces, ErrorKind, GeneratorHealth, Host,
+    Interval, LoadShape, Phase, RunHeader, RunRecord, RunSummary, Until,
 };
 pub use recording::{Divergence, GateMeasures, JobTimes, Recording, RecordingReader, Replay, Step};
 pub use sampling::SamplingDistribution;

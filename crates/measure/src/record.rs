@@ -68,7 +68,7 @@ pub struct Host {
 }
 
 /// The load that was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum LoadShape {
     /// A fixed population: each client asks again when it has its answer and has thought.
@@ -92,6 +92,86 @@ pub enum LoadShape {
         /// The declared bound on requests in flight; an arrival beyond it counts as failed.
         in_flight_max: u32,
     },
+    /// Arrivals that wait for nobody, at a rate that changes: there is no steady state, and the run is
+    /// judged phase by phase.
+    Varying {
+        /// Origin of the rate.
+        course: Course,
+        /// Parts of the run after its warm-up, in order.
+        phases: Vec<Phase>,
+        /// The declared bound on requests in flight; an arrival beyond it counts as failed.
+        in_flight_max: u32,
+    },
+}
+
+/// Origin of a rate that changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Course {
+    /// A rate over time, as the key `rate-curve` of a scenario has it: steps, a ramp, a blip.
+    RateCurve {
+        /// Times since the end of the warm-up \[s\], and rates [1/s]; the first holds in the warm-up.
+        points: Vec<(f64, f64)>,
+        /// The course between two points.
+        pieces: CurvePieces,
+        /// After which time it begins anew \[s\].
+        period_s: Option<f64>,
+        /// Spacing of the arrivals.
+        spacing: ArrivalSpacing,
+    },
+    /// An access log, with its own gaps.
+    Log {
+        /// Number of its requests.
+        requests: u64,
+        /// Factor by which its gaps were divided.
+        speed: f64,
+    },
+}
+
+/// Course of a rate between two points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CurvePieces {
+    /// It stays until the next point.
+    Constant,
+    /// It goes straight to the next point.
+    Linear,
+}
+
+/// Spacing of arrivals at a rate that changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ArrivalSpacing {
+    /// A Poisson process.
+    Poisson,
+    /// One arrival whenever the rate has summed up to one.
+    Fixed,
+}
+
+/// Part of a run whose load varies.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phase {
+    /// Its name, such as `200/s`.
+    pub name: String,
+    /// Its start, since the run began \[s\].
+    pub start_s: f64,
+    /// Its length \[s\].
+    pub length_s: f64,
+    /// Number of arrivals that the load has in it, in the mean.
+    pub arrivals: f64,
+}
+
+impl LoadShape {
+    /// True if the load itself changes, so that no run of it is stationary.
+    pub fn varies(&self) -> bool {
+        matches!(self, LoadShape::Varying { .. })
+    }
+
+    /// The phases of a load that varies; none of any other.
+    pub fn phases(&self) -> &[Phase] {
+        if let LoadShape::Varying { phases, .. } = self { phases } else { &[] }
+    }
 }
 
 /// When a run ends.

@@ -173,13 +173,18 @@ pub enum Drawing {
 impl Drawing {
     /// Begins to draw from a set.
     pub fn new(set: &DocumentSet, draw: Draw) -> Drawing {
+        let weights: Vec<u32> = set.documents.iter().map(|document| document.weight).collect();
+        Drawing::of_weights(&weights, draw)
+    }
+
+    /// Begins to draw classes with these weights, of which one is above 0.
+    pub fn of_weights(weights: &[u32], draw: Draw) -> Drawing {
         match draw {
-            Draw::Deck => Drawing::Deck(Deck::new(set)),
+            Draw::Deck => Drawing::Deck(Deck::of_weights(weights)),
             Draw::Random => {
-                let mut sum = 0;
-                let sums = set.documents.iter().map(|document| {
-                    sum += u64::from(document.weight);
-                    sum
+                let sums = weights.iter().scan(0, |sum, &weight| {
+                    *sum += u64::from(weight);
+                    Some(*sum)
                 });
                 Drawing::Random { sums: sums.collect() }
             }
@@ -211,8 +216,19 @@ impl Deck {
     /// A deck over the set. Decks of weights that sum to millions take as many words of memory.
     pub fn new(set: &DocumentSet) -> Deck {
         let weights: Vec<u32> = set.documents.iter().map(|document| document.weight).collect();
-        let divisor = weights.iter().fold(0, |a, &weight| gcd(a, weight));
+        Deck::of_weights(&weights)
+    }
+
+    /// A deck over classes with these weights, of which one is above 0.
+    pub fn of_weights(weights: &[u32]) -> Deck {
+        let divisor = weights.iter().fold(0, |a, &weight| gcd(a, weight)).max(1);
         Deck::of(&weights.iter().map(|weight| weight / divisor).collect::<Vec<_>>())
+    }
+
+    /// Number of cards of a full deck over classes with these weights, without making it.
+    pub fn size_of(weights: &[u32]) -> u64 {
+        let divisor = weights.iter().fold(0, |a, &weight| gcd(a, weight)).max(1);
+        weights.iter().map(|weight| u64::from(weight / divisor)).sum()
     }
 
     /// A deck with so many cards of each class.

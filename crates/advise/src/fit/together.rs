@@ -72,7 +72,7 @@ pub fn together(
 fn loads(runs: &[RunRecord], group: &[usize]) -> BTreeSet<u32> {
     let clients = |&at: &usize| match runs[at].header.load {
         LoadShape::Closed { clients, .. } => Some(clients),
-        LoadShape::Poisson { .. } | LoadShape::Fixed { .. } => None,
+        LoadShape::Poisson { .. } | LoadShape::Fixed { .. } | LoadShape::Varying { .. } => None,
     };
     group.iter().filter_map(clients).collect()
 }
@@ -94,7 +94,7 @@ fn differing(run: &RunRecord, other: &RunRecord) -> Vec<String> {
     let (a, b) = (&run.header, &other.header);
     let think = |load: &LoadShape| match load {
         LoadShape::Closed { think_s, .. } => *think_s,
-        LoadShape::Poisson { .. } | LoadShape::Fixed { .. } => 0.0,
+        LoadShape::Poisson { .. } | LoadShape::Fixed { .. } | LoadShape::Varying { .. } => 0.0,
     };
     let mut parts = Vec::new();
     let mut part = |name: &str, differs: bool| parts.extend(differs.then(|| name.to_owned()));

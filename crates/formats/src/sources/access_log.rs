@@ -136,7 +136,7 @@ fn duration(text: &str, fields: &Fields) -> Result<f64, String> {
 }
 
 /// `GET /a/12?x=1 HTTP/1.1` is `GET /a/*`.
-fn class_of(request: &str) -> String {
+pub(super) fn class_of(request: &str) -> String {
     let mut words = request.split_whitespace();
     let (method, target) = (words.next().unwrap_or("-"), words.next().unwrap_or("-"));
     let path = target.split(['?', '#']).next().unwrap_or(target);
@@ -150,7 +150,7 @@ fn class_of(request: &str) -> String {
 }
 
 /// `10/Oct/2026:13:55:36 +0000`, since the epoch \[s\].
-fn clf_time(text: &str) -> Option<f64> {
+pub(super) fn clf_time(text: &str) -> Option<f64> {
     let (stamp, zone) = text.split_once(' ')?;
     let mut parts = stamp.split(['/', ':']);
     let day: i64 = parts.next()?.parse().ok()?;
@@ -164,7 +164,7 @@ fn clf_time(text: &str) -> Option<f64> {
 }
 
 /// `2026-10-10T13:55:36.250+02:00`, or with Z, since the epoch \[s\].
-fn rfc3339(text: &str) -> Option<f64> {
+pub(super) fn rfc3339(text: &str) -> Option<f64> {
     let (date, rest) = text.split_once(['T', ' '])?;
     let at = rest.find(['Z', '+', '-'])?;
     let (clock, zone) = rest.split_at(at);

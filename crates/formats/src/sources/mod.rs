@@ -5,12 +5,14 @@ mod access_log;
 mod csv;
 mod points;
 mod prometheus;
+mod replay;
 mod spans;
 mod statements;
 
 pub use access_log::{Fields, Log, read_log};
 pub use points::read_points;
 pub use prometheus::{Metrics, read_metrics};
+pub use replay::{LoggedTarget, OTHERS, Replay, read_replay};
 pub use spans::read_spans;
 pub use statements::read_statements;
 

@@ -1,4 +1,6 @@
-//! Models of other tools: what they say, what is refused, and what the simulator says of them.
+//! Models of other tools: what they say, what is refused, and what the simulator says of them. Requests and
+//! logs as a load.
 
 mod interchange;
 mod layered_range;
+mod requests;

@@ -46,6 +46,8 @@ struct Sums {
     busy: Vec<u64>,
     started: u64,
     left_in_flight: u64,
+    /// By class: true if an answer had another size than the class.
+    resized: Vec<bool>,
     /// For how long nothing but failed connections has come \[s\].
     lost_s: f64,
     warnings: Vec<String>,
@@ -59,7 +61,11 @@ impl<'a> Collector<'a> {
             threads: vec![(0, Stage::Running); threads],
             pending: VecDeque::new(),
             emitted: 0,
-            sums: Sums { busy: vec![0; threads], ..Sums::default() },
+            sums: Sums {
+                busy: vec![0; threads],
+                resized: vec![false; plan.classes.len()],
+                ..Sums::default()
+            },
         }
     }
 
@@ -73,8 +79,11 @@ impl<'a> Collector<'a> {
         self.threads[thread].0 += 1;
         self.sums.end = self.sums.end.max(part.end);
         self.sums.odd.add(part.odd);
+        for (of_run, &of_part) in self.sums.resized.iter_mut().zip(&part.resized) {
+            *of_run |= of_part;
+        }
         if self.pending.len() == at {
-            let (classes, threads) = (self.plan.requests.len(), self.threads.len());
+            let (classes, threads) = (self.plan.classes.len(), self.threads.len());
             self.pending.push_back(Merged::new(classes, threads, part.start));
         }
         self.pending[at].add(thread, part);
@@ -115,11 +124,24 @@ impl<'a> Collector<'a> {
         self.sums.lost_s >= self.plan.spec.lost_after.as_secs_f64() - 1e-9
     }
 
-    /// Duration of the run \[s\], and all warnings.
-    pub(crate) fn finish(mut self) -> (f64, Vec<String>) {
+    /// The end of the run.
+    pub(crate) fn finish(mut self) -> Finish {
         self.sums.conclude(self.plan);
-        (self.sums.end.as_secs_f64(), self.sums.warnings)
+        Finish {
+            elapsed_s: self.sums.end.as_secs_f64(),
+            warnings: self.sums.warnings,
+            resized: self.sums.resized,
+        }
     }
+}
+
+/// The end of a run.
+pub(crate) struct Finish {
+    /// Duration of the run \[s\].
+    pub(crate) elapsed_s: f64,
+    pub(crate) warnings: Vec<String>,
+    /// By class: true if an answer had another size than the class.
+    pub(crate) resized: Vec<bool>,
 }
 
 impl Sums {
@@ -170,13 +192,18 @@ impl Sums {
             ));
         }
         self.conclude_connections(&mut warn);
-        if let Load::Open { .. } = spec.load
-            && self.left_in_flight * 100 > self.started
-        {
+        if !matches!(spec.load, Load::Closed { .. }) && self.left_in_flight * 100 > self.started {
             warn(format!(
                 "{} of {} requests were still in flight at the end and are in no histogram: the \
                  server did not keep up",
                 self.left_in_flight, self.started
+            ));
+        }
+        for (class, _) in plan.classes.iter().zip(&self.resized).filter(|(_, resized)| **resized) {
+            let bytes = class.bytes.unwrap_or(0);
+            warn(format!(
+                "not every answer of `{}` had {bytes} B: the record has no size for it",
+                class.name
             ));
         }
         if spec.target.scheme == Scheme::Https && spec.trust == Trust::Insecure {

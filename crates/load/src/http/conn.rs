@@ -41,6 +41,8 @@ pub(super) enum State {
 /// A request in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
+    /// Its number among the plan's requests, and the class of that.
+    pub(super) ask: u32,
     pub(super) class: u32,
     pub(super) intended: Time,
     pub(super) began: Time,

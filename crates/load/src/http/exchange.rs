@@ -3,7 +3,8 @@
 //! A request in flight is on exactly one connection. A connection that breaks takes its request
 //! with it, except that a reused one that is closed before the first byte of the response is stale:
 //! the server closed it while the request was on its way, and the request is sent once more, on a
-//! new connection, its time running on (RFC 9112, section 9.3.1).
+//! new connection, its time running on (RFC 9112, section 9.3.1). One whose method may not be repeated
+//! (POST, PATCH) has failed instead.
 
 use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
@@ -13,8 +14,8 @@ use gate::Time;
 use measure::ErrorKind;
 
 use super::conn::{Conn, NONE, Request, Retry, State};
-use super::plan::{Closing, Connections, Method};
-use super::response::{Body, Progress};
+use super::plan::{Closing, Connections};
+use super::response::Progress;
 use super::source::Source;
 use super::stream::{Broken, Opened, Received, Sent, Stream};
 use super::worker::Worker;
@@ -56,11 +57,11 @@ impl Worker<'_> {
                     (schedule.take(), idle.last().map_or(NONE, token))
                 }
             };
-            let Some(class) = self.post.asks.next() else { return self.retire(token) };
-            if !self.admit(class) {
+            let Some(ask) = self.post.asks.next() else { return self.retire(token) };
+            if !self.admit(ask) {
                 continue;
             }
-            self.begin(class, intended, now, token);
+            self.begin(ask, intended, now, token);
             now = self.clock();
         }
     }
@@ -79,7 +80,7 @@ impl Worker<'_> {
 
     /// True if an arrival of an open load is within the bound on requests in flight; counts it as
     /// failed if not.
-    fn admit(&mut self, class: u32) -> bool {
+    fn admit(&mut self, ask: u32) -> bool {
         let Source::Open { in_flight_max, .. } = self.source else { return true };
         let in_flight = &self.post.shared.in_flight;
         if in_flight.fetch_add(1, Ordering::Relaxed) < in_flight_max {
@@ -87,18 +88,20 @@ impl Worker<'_> {
         }
         in_flight.fetch_sub(1, Ordering::Relaxed);
         self.tally.started += 1;
-        self.tally.fail(class, ErrorKind::InFlightBound);
+        self.tally.fail(self.post.plan.messages[ask as usize].class, ErrorKind::InFlightBound);
         false
     }
 
     /// Begins a request on the connection that the token names, or on a new one.
-    fn begin(&mut self, class: u32, intended: Time, now: Time, token: u64) {
+    fn begin(&mut self, ask: u32, intended: Time, now: Time, token: u64) {
         self.tally.started += 1;
         self.tally.begin(intended);
         self.tally.lag.record_nanos(now.since(intended).as_nanos() as u64);
         self.in_flight += 1;
-        let retry = Retry::Allowed;
-        let request = Request { class, intended, began: now, first_byte: None, retry };
+        let message = &self.post.plan.messages[ask as usize];
+        let retry = if message.method.is_idempotent() { Retry::Allowed } else { Retry::Used };
+        let class = message.class;
+        let request = Request { ask, class, intended, began: now, first_byte: None, retry };
         let Some(slot) = self.slot_of(token) else { return self.open(request, now) };
         if let Source::Open { idle, .. } = &mut self.source {
             idle.pop();
@@ -108,10 +111,7 @@ impl Worker<'_> {
     }
 
     fn attach(&mut self, slot: u32, request: Request) {
-        let body = match self.post.plan.spec.method {
-            Method::Get => Body::Expected,
-            Method::Head => Body::Never,
-        };
+        let body = self.post.plan.messages[request.ask as usize].answer;
         let conn = &mut self.conns[slot as usize];
         conn.request = Some(request);
         conn.sent = 0;
@@ -191,7 +191,8 @@ impl Worker<'_> {
     fn send(&mut self, slot: u32) {
         let conn = &mut self.conns[slot as usize];
         let (Some(stream), Some(request)) = (&mut conn.stream, conn.request) else { return };
-        let sent = stream.send(&self.post.plan.requests[request.class as usize], &mut conn.sent);
+        let sent =
+            stream.send(&self.post.plan.messages[request.ask as usize].bytes, &mut conn.sent);
         let opened = conn.state == State::Opening && stream.is_connected();
         match sent {
             Ok(sent) => {
@@ -384,6 +385,7 @@ impl Worker<'_> {
         let Some(request) = conn.request.take() else { return };
         let stays = keep_alive && conn.response.keeps_open() && conn.state == State::Awaiting;
         let (status, bytes) = (conn.response.status(), conn.response.bytes());
+        let length = conn.response.length();
         conn.served += 1;
         conn.state = State::Idle;
         let mut first_byte = request.first_byte;
@@ -396,6 +398,12 @@ impl Worker<'_> {
         counts.bytes += bytes;
         match kind_of(status) {
             None => {
+                if self.post.plan.classes[request.class as usize]
+                    .bytes
+                    .is_some_and(|bytes| status < 300 && length != Some(bytes))
+                {
+                    self.tally.resized[request.class as usize] = true;
+                }
                 counts.completed += 1;
                 counts.total.record_nanos(now.since(request.intended).as_nanos() as u64);
                 let first_byte = first_byte.unwrap_or(now).since(request.intended);
@@ -424,7 +432,7 @@ impl Worker<'_> {
             // What fails at once must not recurse: such clients go on in the next turn.
             Source::Closed { ready, .. } if after == After::Failure => ready.push_back(Some(now)),
             Source::Closed { .. } => match self.post.asks.next() {
-                Some(class) => self.begin(class, now, now, token),
+                Some(ask) => self.begin(ask, now, now, token),
                 None => self.retire(token),
             },
         }

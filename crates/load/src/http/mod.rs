@@ -15,7 +15,7 @@
 //!   answer. Requests in flight at the end of the run are neither completed nor failed.
 //! - **Stale connections.** If a reused connection is closed or reset before the first byte of the
 //!   response, the request is sent once more on a new one, its time running on; the summary says how
-//!   often.
+//!   often. A POST or a PATCH fails instead: it might take effect twice.
 //! - **The deck.** Request `n` of a run draws card `n` of an endless row of shuffled decks, and the
 //!   threads take the numbers in blocks of at most 16. So a run of full decks asks for the exact mix
 //!   on any number of threads; at any moment it is off by the blocks that are being worked on.
@@ -48,24 +48,30 @@ mod exchange;
 mod plan;
 mod preflight;
 mod probe;
+mod request;
 mod response;
 mod run;
+mod schedule;
 mod source;
 mod stream;
 mod tally;
 mod target;
 mod tls;
+mod trial;
 mod worker;
 
 pub use crate::reach::Reach;
 pub use plan::{
-    Closing, Connections, Idle, Load, Method, Naming, Plan, PlanError, PlanSpec, Resumption, Trust,
+    Closing, Connections, Idle, Load, Naming, Order, Plan, PlanError, PlanSpec, Resumption, Trust,
 };
 pub use preflight::preflight;
 pub use probe::{ProbeError, Probed, probe};
+pub use request::{Method, Request};
 pub use run::{RunError, record, run};
+pub use schedule::Schedule;
 pub use target::{Scheme, Target, TargetError};
 pub use tls::TlsError;
+pub use trial::{Answer, Distrust, Fault, Trial, TrialError, try_each};
 
 /// Parts read of a complete response, as far as [`read_response`] tells.
 #[doc(hidden)]
@@ -91,8 +97,8 @@ pub fn read_response<'a>(
 ) -> Result<ResponseRead, measure::ErrorKind> {
     let mut response = response::Response::new();
     response.restart(match method {
-        Method::Get => response::Body::Expected,
         Method::Head => response::Body::Never,
+        _ => response::Body::Expected,
     });
     let mut complete = false;
     for portion in portions {

@@ -2,17 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use gate::Time;
 use measure::{ClassSpec, LoadShape, RunHeader, Until, figures};
 use thiserror::Error;
-use workload::{Arrivals, Dist, DistError, DocumentSet, Draw};
+use workload::{Arrivals, Deck, Dist, DistError};
 
+use super::request::{Method, Request};
+use super::response::Body;
+use super::schedule::Schedule;
 use super::target::{Scheme, Target};
 use crate::host;
 
 /// The load that is asked for.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Load {
     /// A fixed population: each client asks, waits for the answer, thinks, and asks again.
     Closed {
@@ -28,6 +33,29 @@ pub enum Load {
         /// The bound on requests in flight, over all threads; an arrival beyond it counts as failed.
         in_flight_max: u32,
     },
+    /// Arrivals that wait for nobody, at a rate that changes.
+    Varying {
+        /// When requests arrive.
+        schedule: Schedule,
+        /// The bound on requests in flight, over all threads; an arrival beyond it counts as failed.
+        in_flight_max: u32,
+    },
+}
+
+/// Order of the requests.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Order {
+    /// From shuffled decks that hold each request as often as its weight says: each full deck is the exact
+    /// mix.
+    Deck,
+    /// Each independently, by the weights.
+    Random,
+    /// As listed, from the beginning again after the end: the numbers of requests, as of a log. With several
+    /// threads neighbouring blocks of 16 mingle, except under a log's own gaps.
+    Listed(
+        /// The numbers, from 0.
+        Arc<[u32]>,
+    ),
 }
 
 /// Use of connections.
@@ -58,15 +86,6 @@ pub enum Idle {
     Spin,
 }
 
-/// The method of every request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    /// GET.
-    Get,
-    /// HEAD.
-    Head,
-}
-
 /// Whom a TLS client trusts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
@@ -92,11 +111,10 @@ pub enum Resumption {
 pub struct PlanSpec {
     /// Target of the load.
     pub target: Target,
-    /// Documents that are requested: the path of a document is the target's, a slash, and its name.
-    /// `None`: the target's own path.
-    pub documents: Option<DocumentSet>,
-    /// Way in which documents are drawn.
-    pub draw: Draw,
+    /// Requests that are made; those with one class are counted together.
+    pub requests: Vec<Request>,
+    /// Order of the requests.
+    pub order: Order,
     /// The load.
     pub load: Load,
     /// When the run ends. A number of requests includes those of the warm-up.
@@ -115,9 +133,7 @@ pub struct PlanSpec {
     pub closing: Closing,
     /// Behaviour of a thread while there is nothing to do.
     pub idle: Idle,
-    /// The method of every request.
-    pub method: Method,
-    /// Header fields beyond `Host`, names and values.
+    /// Header fields of every request beyond `Host`, names and values.
     pub headers: Vec<(String, String)>,
     /// Time limit of opening a connection, TLS included. Whether time is up is looked at twenty
     /// times within it, at least every 250 ms.
@@ -137,14 +153,14 @@ pub struct PlanSpec {
 }
 
 impl PlanSpec {
-    /// A spec with the usual choices: the target's own path (or documents, from a deck), no warm-up,
+    /// A spec with the usual choices: a GET of the target's own path, requests from a deck, no warm-up,
     /// intervals of a second, one thread, keep-alive, FIN, sleeping, 30 s for a response and 10 s
     /// for a connection, the system's trust.
     pub fn new(target: Target, load: Load, until: Until) -> PlanSpec {
         PlanSpec {
+            requests: vec![Request::get(&target.path)],
             target,
-            documents: None,
-            draw: Draw::Deck,
+            order: Order::Deck,
             load,
             until,
             warmup: Duration::ZERO,
@@ -154,7 +170,6 @@ impl PlanSpec {
             connections: Connections::KeepAlive,
             closing: Closing::Fin,
             idle: Idle::Sleep,
-            method: Method::Get,
             headers: Vec::new(),
             connect_max: Duration::from_secs(10),
             response_max: Duration::from_secs(30),
@@ -187,7 +202,7 @@ pub enum PlanError {
         #[from]
         DistError,
     ),
-    /// A header field or a document's name holds what cannot stand there.
+    /// A header field or a path holds what cannot stand there.
     #[error("{what} `{value}` holds {odd:?}, which cannot be sent there")]
     Character {
         /// Name of its holder.
@@ -197,6 +212,12 @@ pub enum PlanError {
         /// The character.
         odd: char,
     },
+    /// The requests are no list that can be made.
+    #[error("{0}")]
+    Requests(
+        /// Why, and the way out.
+        String,
+    ),
     /// A header field that the engine sends itself.
     #[error("the header `{0}` is the engine's own: it follows from the plan")]
     OwnHeader(
@@ -222,12 +243,32 @@ pub struct Naming {
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) spec: PlanSpec,
-    /// By class: the request, ready to be sent.
-    pub(crate) requests: Vec<Box<[u8]>>,
-    /// Documents that are requested, with weights.
-    pub(crate) documents: DocumentSet,
-    classes: Vec<ClassSpec>,
+    /// By number of the request.
+    pub(crate) messages: Vec<Message>,
+    pub(crate) classes: Vec<ClassSpec>,
+    /// Moments at which an interval ends, whatever its length: the end of the warm-up and of each phase.
+    pub(crate) edges: Vec<Time>,
 }
+
+/// A request as the engine sends it.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    pub(crate) bytes: Box<[u8]>,
+    pub(crate) class: u32,
+    /// Possibility of a body in the answer.
+    pub(crate) answer: Body,
+    pub(crate) method: Method,
+}
+
+/// The most classes of a run: each has its histograms in each interval.
+const CLASSES_MAX: usize = 2_000;
+/// The most requests to choose from.
+const REQUESTS_MAX: usize = 1_000_000;
+/// The largest body of a request, and of all together \[bytes\].
+const BODY_MAX: usize = 16 << 20;
+const BODIES_MAX: usize = 256 << 20;
+/// The most cards of a deck.
+const CARDS_MAX: u64 = 10_000_000;
 
 impl Plan {
     /// Checks a spec. No more threads are used than there are clients.
@@ -240,28 +281,26 @@ impl Plan {
             spec.threads = spec.threads.min(clients);
         }
         check_headers(&spec.headers)?;
-        let (documents, paths, classes) = match &spec.documents {
-            None => {
-                let path = spec.target.path.clone();
-                let class = ClassSpec { name: path.clone(), bytes: None, weight: 1 };
-                (DocumentSet::single(&path, 0), vec![path], vec![class])
-            }
-            Some(set) => {
-                let mut paths = Vec::new();
-                for document in set.documents() {
-                    check_text("the document", &document.name, char::is_ascii_graphic)?;
-                    paths.push(path_of(&spec.target.path, &document.name));
-                }
-                let classes = set.documents().iter().map(|document| ClassSpec {
-                    name: document.name.clone(),
-                    bytes: Some(document.bytes),
-                    weight: document.weight,
-                });
-                (set.clone(), paths, classes.collect())
-            }
+        check_requests(&spec)?;
+        let (of, classes) = classes(&spec.requests)?;
+        let message = |(request, class): (&Request, u32)| Message {
+            bytes: render(&spec, request),
+            class,
+            answer: if request.method == Method::Head { Body::Never } else { Body::Expected },
+            method: request.method,
         };
-        let requests = paths.iter().map(|path| render(&spec, path)).collect();
-        Ok(Plan { spec, requests, documents, classes })
+        let messages = spec.requests.iter().zip(of).map(message).collect();
+        let mut edges = vec![Time::ZERO + spec.warmup];
+        if let Load::Varying { schedule, .. } = &spec.load {
+            let phases = schedule.phases(spec.warmup.as_secs_f64());
+            edges.extend(phases.iter().map(|one| Time::from_secs_f64(one.start_s + one.length_s)));
+        }
+        Ok(Plan { spec, messages, classes, edges })
+    }
+
+    /// The classes, in their order in the record.
+    pub fn classes(&self) -> &[ClassSpec] {
+        &self.classes
     }
 
     /// The spec, as it is run.
@@ -280,22 +319,116 @@ impl Plan {
             seed: spec.seed,
             host: host::facts(),
             target: spec.target.url(),
-            load: match spec.load {
-                Load::Closed { clients, think } => {
-                    LoadShape::Closed { clients, think_s: think.mean() }
-                }
-                Load::Open { arrivals: Arrivals::Poisson { rate }, in_flight_max } => {
-                    LoadShape::Poisson { rate, in_flight_max }
-                }
-                Load::Open { arrivals: Arrivals::Fixed { rate }, in_flight_max } => {
-                    LoadShape::Fixed { rate, in_flight_max }
-                }
-            },
+            load: self.load_shape(),
             until: spec.until,
             warmup_s: spec.warmup.as_secs_f64(),
             classes: self.classes.clone(),
             settings: settings(spec),
         }
+    }
+
+    fn load_shape(&self) -> LoadShape {
+        match &self.spec.load {
+            Load::Closed { clients, think } => {
+                LoadShape::Closed { clients: *clients, think_s: think.mean() }
+            }
+            Load::Open { arrivals: Arrivals::Poisson { rate }, in_flight_max } => {
+                LoadShape::Poisson { rate: *rate, in_flight_max: *in_flight_max }
+            }
+            Load::Open { arrivals: Arrivals::Fixed { rate }, in_flight_max } => {
+                LoadShape::Fixed { rate: *rate, in_flight_max: *in_flight_max }
+            }
+            Load::Varying { schedule, in_flight_max } => LoadShape::Varying {
+                course: schedule.course(),
+                phases: schedule.phases(self.spec.warmup.as_secs_f64()),
+                in_flight_max: *in_flight_max,
+            },
+        }
+    }
+}
+
+/// The class of each request, and the classes in the order in which they first come.
+fn classes(requests: &[Request]) -> Result<(Vec<u32>, Vec<ClassSpec>), PlanError> {
+    let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
+    let (mut of, mut classes) = (Vec::with_capacity(requests.len()), Vec::<ClassSpec>::new());
+    for request in requests {
+        let next = classes.len() as u32;
+        let number = *numbers.entry(&request.class).or_insert(next);
+        if number == next {
+            classes.push(ClassSpec {
+                name: request.class.clone(),
+                bytes: request.bytes,
+                weight: request.weight,
+            });
+        } else {
+            let class = &mut classes[number as usize];
+            class.weight = class.weight.saturating_add(request.weight);
+            class.bytes = class.bytes.filter(|bytes| request.bytes == Some(*bytes));
+        }
+        of.push(number);
+    }
+    if classes.len() > CLASSES_MAX {
+        return Err(PlanError::Requests(format!(
+            "{} classes of requests are more than a record keeps apart, {CLASSES_MAX}: give several \
+             requests one class",
+            classes.len()
+        )));
+    }
+    Ok((of, classes))
+}
+
+fn check_requests(spec: &PlanSpec) -> Result<(), PlanError> {
+    let wrong = |text: String| Err(PlanError::Requests(text));
+    let requests = &spec.requests;
+    if requests.is_empty() || requests.len() > REQUESTS_MAX {
+        let count = requests.len();
+        return wrong(format!("a run makes 1 to {REQUESTS_MAX} different requests, not {count}"));
+    }
+    let mut bodies = 0;
+    for request in requests {
+        check_headers(&request.headers)?;
+        check_text("the path", &request.path, char::is_ascii_graphic)?;
+        if !request.path.starts_with('/') {
+            return wrong(format!("the path `{}` does not begin with a slash", request.path));
+        }
+        if request.weight == 0 {
+            let name = &request.class;
+            return wrong(format!("`{name}` has weight 0: give it 1 or more, or leave it out"));
+        }
+        bodies += request.body.len();
+        if request.body.len() > BODY_MAX || bodies > BODIES_MAX {
+            return wrong(format!(
+                "the body of `{}` is too much: a body may have {} MiB, all together {} MiB",
+                request.class,
+                BODY_MAX >> 20,
+                BODIES_MAX >> 20
+            ));
+        }
+        if matches!(request.method, Method::Get | Method::Head) && !request.body.is_empty() {
+            let method = request.method;
+            return wrong(format!(
+                "`{}` has a body, which {method} does not send: use POST, PUT, PATCH or DELETE",
+                request.class
+            ));
+        }
+    }
+    match &spec.order {
+        Order::Listed(list) => match list.iter().find(|one| **one as usize >= requests.len()) {
+            Some(one) => wrong(format!("the list names request {one}, and there are fewer")),
+            None if list.is_empty() => wrong("the list of requests is empty".into()),
+            None => Ok(()),
+        },
+        Order::Deck => {
+            let weights: Vec<u32> = requests.iter().map(|request| request.weight).collect();
+            match Deck::size_of(&weights) {
+                size if size > CARDS_MAX => wrong(format!(
+                    "the weights make a deck of {size} cards, and {CARDS_MAX} are the most: give \
+                     smaller weights, or draw at random"
+                )),
+                _ => Ok(()),
+            }
+        }
+        Order::Random => Ok(()),
     }
 }
 
@@ -304,21 +437,29 @@ fn check_numbers(spec: &PlanSpec) -> Result<(), PlanError> {
     let range = |what, must, is: String, holds: bool| {
         if holds { Ok(()) } else { Err(PlanError::Range { what, must, is }) }
     };
-    match spec.load {
-        Load::Closed { clients, think } => {
+    match &spec.load {
+        &Load::Closed { clients, think } => {
             let holds = (1..=1_000_000).contains(&clients);
             range("the number of clients", "1 to 1000000", clients.to_string(), holds)?;
             let mean = think.check()?.mean();
             range("the mean think time", "below a day", figures::time(mean), mean < 86_400.0)?;
         }
-        Load::Open { arrivals, in_flight_max } => {
+        Load::Open { arrivals, .. } => {
             let rate = arrivals.rate();
             let holds = rate.is_finite() && rate > 0.0 && rate <= 1e8;
             range("the rate", "above 0 and at most 100000000/s", figures::rate(rate), holds)?;
-            let holds = (1..=1_000_000).contains(&in_flight_max);
-            let is = in_flight_max.to_string();
-            range("the bound on requests in flight", "1 to 1000000", is, holds)?;
         }
+        Load::Varying { schedule, .. } => {
+            if schedule.is_log() && !matches!(spec.order, Order::Listed(_)) {
+                let text = "a log's gaps go with its order, which the plan does not have";
+                return Err(PlanError::Requests(text.into()));
+            }
+        }
+    }
+    if let Load::Open { in_flight_max, .. } | Load::Varying { in_flight_max, .. } = spec.load {
+        let holds = (1..=1_000_000).contains(&in_flight_max);
+        let is = in_flight_max.to_string();
+        range("the bound on requests in flight", "1 to 1000000", is, holds)?;
     }
     match spec.until {
         Until::Requests(requests) => {
@@ -373,33 +514,33 @@ fn check_text(
     }
 }
 
-/// The target's path, its query left at the end, and the document's name.
-fn path_of(base: &str, name: &str) -> String {
-    let (path, query) = base.split_at(base.find('?').unwrap_or(base.len()));
-    format!("{}/{}{query}", path.trim_end_matches('/'), name.trim_start_matches('/'))
-}
-
-fn render(spec: &PlanSpec, path: &str) -> Box<[u8]> {
-    let method = match spec.method {
-        Method::Get => "GET",
-        Method::Head => "HEAD",
-    };
+fn render(spec: &PlanSpec, request: &Request) -> Box<[u8]> {
+    let (method, path) = (request.method.name(), &request.path);
     let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", spec.target.authority());
-    let given =
+    let own =
+        |wanted: &str| request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
+    let common =
         |wanted: &str| spec.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
     if let Some(authorization) = &spec.target.authorization
-        && !given("authorization")
+        && !own("authorization")
+        && !common("authorization")
     {
         head.push_str(&format!("Authorization: {authorization}\r\n"));
     }
-    for (name, value) in &spec.headers {
+    let common = spec.headers.iter().filter(|(name, _)| !own(name));
+    for (name, value) in common.chain(&request.headers) {
         head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    if request.method.has_length() || !request.body.is_empty() {
+        head.push_str(&format!("Content-Length: {}\r\n", request.body.len()));
     }
     if spec.connections == Connections::PerRequest {
         head.push_str("Connection: close\r\n");
     }
     head.push_str("\r\n");
-    head.into_bytes().into()
+    let mut bytes = head.into_bytes();
+    bytes.extend_from_slice(&request.body);
+    bytes.into()
 }
 
 /// Everything in force that has no field of its own in the record.
@@ -410,8 +551,16 @@ fn settings(spec: &PlanSpec) -> BTreeMap<String, String> {
     set("keep-alive", if keep_alive { "on" } else { "off" }.into());
     set("closing", if spec.closing == Closing::Fin { "fin" } else { "rst" }.into());
     set("idle", if spec.idle == Idle::Sleep { "sleep" } else { "spin" }.into());
-    set("draw", if spec.draw == Draw::Deck { "deck" } else { "random" }.into());
-    set("method", if spec.method == Method::Get { "GET" } else { "HEAD" }.into());
+    let order = match &spec.order {
+        Order::Deck => "deck",
+        Order::Random => "random",
+        Order::Listed(_) => "listed",
+    };
+    set("draw", order.into());
+    let made = |method: &Method| spec.requests.iter().any(|request| request.method == *method);
+    let methods: Vec<&str> =
+        Method::ALL.iter().filter(|one| made(one)).map(|one| one.name()).collect();
+    set("method", methods.join(","));
     set("threads", spec.threads.to_string());
     if !spec.cpus.is_empty() {
         let cpus: Vec<String> = spec.cpus.iter().map(usize::to_string).collect();
@@ -421,7 +570,9 @@ fn settings(spec: &PlanSpec) -> BTreeMap<String, String> {
     set("connect-max", format!("{:?}", spec.connect_max));
     set("response-max", format!("{:?}", spec.response_max));
     set("lost-after", format!("{:?}", spec.lost_after));
-    set("retry", "once, if a reused connection closes before a byte of the response".into());
+    let retry =
+        "once, if a reused connection closes before a byte of the response; not POST, PATCH";
+    set("retry", retry.into());
     if let Some(bytes) = spec.receive_buffer {
         set("receive-buffer", format!("{bytes}B"));
     }
@@ -430,9 +581,15 @@ fn settings(spec: &PlanSpec) -> BTreeMap<String, String> {
     {
         set("think", format!("{think:?}"));
     }
-    if !spec.headers.is_empty() {
-        // Names only: a value may be a secret.
-        let names: Vec<&str> = spec.headers.iter().map(|(name, _)| name.as_str()).collect();
+    // Names only: a value may be a secret.
+    let own = spec.requests.iter().flat_map(|request| &request.headers);
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in spec.headers.iter().chain(own) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    if !names.is_empty() {
         set("headers", names.join(","));
     }
     if spec.target.scheme == Scheme::Https {

@@ -16,7 +16,7 @@ pub fn preflight(plan: &Plan) -> Vec<String> {
     let mut warnings = Vec::new();
     let connections = u64::from(match plan.spec.load {
         Load::Closed { clients, .. } => clients,
-        Load::Open { in_flight_max, .. } => in_flight_max,
+        Load::Open { in_flight_max, .. } | Load::Varying { in_flight_max, .. } => in_flight_max,
     });
     match sys::raise_descriptor_limit() {
         Ok(limit) if limit < connections + SPARE => warnings.push(format!(
@@ -59,8 +59,11 @@ fn ports_short(plan: &Plan, connections: u64, ports: u64) -> Option<String> {
     let waits = spec.connections == Connections::PerRequest
         && spec.closing == Closing::Fin
         && !address.is_loopback();
-    let asked = match (spec.until, spec.load) {
+    let asked = match (spec.until, &spec.load) {
         (Until::Requests(requests), _) => requests as f64,
+        (Until::Seconds(seconds), Load::Varying { schedule, .. }) => {
+            schedule.arrivals().min(schedule.rate_max() * seconds.min(60.0))
+        }
         (Until::Seconds(seconds), Load::Open { arrivals, .. }) => {
             arrivals.rate() * seconds.min(60.0)
         }

@@ -21,6 +21,9 @@ pub enum ProbeError {
         /// Number of clients in the plan.
         u32,
     ),
+    /// The plan's load changes by itself.
+    #[error("a knee is one rate of arrivals: it needs a steady load, not one that varies")]
+    Varying,
     /// The plan does not hold at this rate.
     #[error(transparent)]
     Plan(
@@ -67,6 +70,7 @@ pub fn probe(
         Load::Open { arrivals, in_flight_max } => {
             Load::Open { arrivals: at_rate(arrivals, at.rate), in_flight_max }
         }
+        Load::Varying { .. } => return Err(ProbeError::Varying),
     };
     spec.until = Until::Seconds(length.as_secs_f64());
     spec.warmup = length / 4;

@@ -24,6 +24,8 @@ pub(crate) struct Response {
     body: Body,
     status: u16,
     keeps_open: bool,
+    /// Length of the body, where the head announces it.
+    length: Option<u64>,
     /// All bytes of the response so far, head included.
     bytes: u64,
 }
@@ -89,6 +91,7 @@ impl Response {
             body: Body::Expected,
             status: 0,
             keeps_open: true,
+            length: None,
             bytes: 0,
         }
     }
@@ -100,7 +103,14 @@ impl Response {
         self.body = body;
         self.status = 0;
         self.keeps_open = true;
+        self.length = None;
         self.bytes = 0;
+    }
+
+    /// The length of the body as the head announces it \[bytes\]; of an answer to HEAD, the length that one
+    /// to GET would have.
+    pub(crate) fn length(&self) -> Option<u64> {
+        self.length
     }
 
     /// The status; 0 before the head is complete.
@@ -234,6 +244,10 @@ impl Response {
         }
         self.status = head.status;
         self.keeps_open = head.keeps_open;
+        self.length = match head.framing {
+            Framing::Length(length) => Some(length),
+            Framing::Chunked | Framing::UntilClose => None,
+        };
         let no_body = self.body == Body::Never || matches!(head.status, 101 | 204 | 304);
         self.state = if no_body {
             State::Complete

@@ -12,7 +12,7 @@ use measure::{Interval, RunRecord, RunSummary, Until};
 use thiserror::Error;
 
 use super::asks::{Asks, Tickets};
-use super::collect::Collector;
+use super::collect::{Collector, Finish};
 use super::plan::{Naming, Plan};
 use super::preflight::preflight;
 use super::target::{Scheme, Target};
@@ -53,7 +53,7 @@ pub fn run(
     interrupt: &AtomicBool,
     sink: &mut dyn FnMut(&Interval),
 ) -> Result<RunSummary, RunError> {
-    drive(plan, interrupt, &mut |interval| sink(&interval))
+    drive(plan, interrupt, &mut |interval| sink(&interval)).map(|(summary, _)| summary)
 }
 
 /// Runs a plan as [`run`] does, and keeps the whole record. Kept intervals are packed, some kilobytes
@@ -67,9 +67,9 @@ pub fn record(
     interrupt: &AtomicBool,
     sink: &mut dyn FnMut(&Interval),
 ) -> Result<RunRecord, RunError> {
-    let header = plan.header(naming);
+    let mut header = plan.header(naming);
     let mut intervals = Vec::new();
-    let summary = drive(plan, interrupt, &mut |mut interval| {
+    let (summary, resized) = drive(plan, interrupt, &mut |mut interval| {
         sink(&interval);
         for class in &mut interval.classes {
             class.total.pack();
@@ -79,6 +79,9 @@ pub fn record(
         interval.lag.pack();
         intervals.push(interval);
     })?;
+    for (class, _) in header.classes.iter_mut().zip(resized).filter(|(_, resized)| *resized) {
+        class.bytes = None;
+    }
     Ok(RunRecord { header, intervals, summary: Some(summary) })
 }
 
@@ -86,7 +89,7 @@ fn drive(
     plan: &Plan,
     interrupt: &AtomicBool,
     sink: &mut dyn FnMut(Interval),
-) -> Result<RunSummary, RunError> {
+) -> Result<(RunSummary, Vec<bool>), RunError> {
     let spec = &plan.spec;
     let mut collector = Collector::new(plan);
     preflight(plan).into_iter().for_each(|warning| collector.warn(warning));
@@ -104,8 +107,7 @@ fn drive(
             Scheme::Http => None,
             Scheme::Https => Some(Tls::new(&spec.target.host, &spec.trust, spec.resumption)?),
         };
-        let seed = spec.seed;
-        let asks = Asks::new(&tickets, &plan.documents, spec.draw, seed, u64::from(number));
+        let asks = Asks::new(&tickets, spec, number);
         let (out, shared) = (out.clone(), &shared);
         workers.push(Worker::new(Post {
             plan,
@@ -121,8 +123,8 @@ fn drive(
     drop(out);
     in_threads(workers, &shared, || collect(&mut collector, &inbox, &shared, sink))?;
     let interrupted = interrupt.load(Ordering::Relaxed);
-    let (elapsed_s, warnings) = collector.finish();
-    Ok(RunSummary { elapsed_s, interrupted, warnings })
+    let Finish { elapsed_s, warnings, resized } = collector.finish();
+    Ok((RunSummary { elapsed_s, interrupted, warnings }, resized))
 }
 
 /// Runs each worker on a thread of its own, all from one moment on, and `meanwhile` on this one.
@@ -203,7 +205,7 @@ fn collect(
 
 /// The first address that answers, where a name leads to several (`localhost` is often two, of
 /// which a server uses one); the first one if none does.
-fn reachable(target: &Target) -> SocketAddr {
+pub(super) fn reachable(target: &Target) -> SocketAddr {
     let first = target.addresses[0];
     if target.addresses.len() == 1 {
         return first;

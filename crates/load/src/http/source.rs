@@ -9,6 +9,7 @@ use workload::{Arrivals, Chance, Dist, stream};
 
 use super::asks::{ARRIVALS, THINKING};
 use super::plan::{Load, PlanSpec};
+use super::schedule::Share;
 
 /// Origin of requests.
 pub(super) enum Source {
@@ -22,7 +23,7 @@ pub(super) enum Source {
         thinking: BinaryHeap<Reverse<(Time, u64)>>,
     },
     Open {
-        schedule: Schedule,
+        schedule: Due,
         in_flight_max: u32,
         /// Open connections that nobody uses, the last used on top.
         idle: Vec<u32>,
@@ -32,8 +33,8 @@ pub(super) enum Source {
 impl Source {
     /// The share of thread `number` of the load.
     pub(super) fn new(spec: &PlanSpec, number: u32) -> Source {
-        match spec.load {
-            Load::Closed { clients, think } => Source::Closed {
+        match &spec.load {
+            &Load::Closed { clients, think } => Source::Closed {
                 think: (think != Dist::Constant(0.0)).then_some(think),
                 chance: stream(spec.seed, THINKING + u64::from(number)),
                 ready: {
@@ -43,10 +44,19 @@ impl Source {
                 thinking: BinaryHeap::new(),
             },
             Load::Open { arrivals, in_flight_max } => Source::Open {
-                schedule: Schedule::new(arrivals, spec.seed, number, spec.threads),
-                in_flight_max,
+                schedule: Due::steady(*arrivals, spec.seed, number, spec.threads),
+                in_flight_max: *in_flight_max,
                 idle: Vec::new(),
             },
+            Load::Varying { schedule, in_flight_max } => {
+                let warmup_s = spec.warmup.as_secs_f64();
+                let share = schedule.share(warmup_s, spec.seed, number, spec.threads);
+                Source::Open {
+                    schedule: Due::varying(share),
+                    in_flight_max: *in_flight_max,
+                    idle: Vec::new(),
+                }
+            }
         }
     }
 
@@ -65,16 +75,24 @@ impl Source {
 
 /// The intended starts of one thread's share of an open load: a pure function of the seed.
 #[derive(Debug)]
-pub(super) struct Schedule {
-    arrivals: Arrivals,
-    chance: Chance,
-    /// The next arrival [s], not rounded so that errors do not add up.
-    due_s: f64,
+pub(super) struct Due {
+    pace: Pace,
     due: Time,
 }
 
-impl Schedule {
-    fn new(arrivals: Arrivals, seed: u64, number: u32, threads: u32) -> Schedule {
+#[derive(Debug)]
+enum Pace {
+    Steady {
+        arrivals: Arrivals,
+        chance: Chance,
+        /// The next arrival [s], not rounded so that errors do not add up.
+        due_s: f64,
+    },
+    Varying(Share),
+}
+
+impl Due {
+    fn steady(arrivals: Arrivals, seed: u64, number: u32, threads: u32) -> Due {
         let share = arrivals.scaled(1.0 / f64::from(threads));
         let mut chance = stream(seed, ARRIVALS + u64::from(number));
         let due_s = match arrivals {
@@ -83,7 +101,13 @@ impl Schedule {
             // Equal gaps do if the threads take turns.
             Arrivals::Fixed { rate } => f64::from(number) / rate,
         };
-        Schedule { arrivals: share, chance, due_s, due: Time::from_secs_f64(due_s) }
+        let pace = Pace::Steady { arrivals: share, chance, due_s };
+        Due { pace, due: Time::from_secs_f64(due_s) }
+    }
+
+    fn varying(mut share: Share) -> Due {
+        let due = share.next_s().map_or(Time::MAX, Time::from_secs_f64);
+        Due { pace: Pace::Varying(share), due }
     }
 
     /// The next arrival.
@@ -94,8 +118,13 @@ impl Schedule {
     /// Goes on to the arrival after the next one; which that was.
     pub(super) fn take(&mut self) -> Time {
         let due = self.due;
-        self.due_s += self.arrivals.gap_s(&mut self.chance);
-        self.due = Time::from_secs_f64(self.due_s);
+        self.due = match &mut self.pace {
+            Pace::Steady { arrivals, chance, due_s } => {
+                *due_s += arrivals.gap_s(chance);
+                Time::from_secs_f64(*due_s)
+            }
+            Pace::Varying(share) => share.next_s().map_or(Time::MAX, Time::from_secs_f64),
+        };
         due
     }
 
@@ -114,7 +143,7 @@ mod tests {
         let mut at: Vec<f64> = Vec::new();
         let mut until = f64::INFINITY;
         for number in 0..threads {
-            let mut schedule = Schedule::new(arrivals, 7, number, threads);
+            let mut schedule = Due::steady(arrivals, 7, number, threads);
             let mine: Vec<f64> = (0..per_thread).map(|_| schedule.take().as_secs_f64()).collect();
             until = mine[per_thread - 1].min(until);
             at.extend(mine);

@@ -16,6 +16,8 @@ pub(crate) struct Tally {
     pub(crate) lag: Histogram,
     pub(crate) cpu: Duration,
     pub(crate) odd: Odd,
+    /// By class: true if an answer had another size than the class.
+    pub(crate) resized: Vec<bool>,
     /// Time in flight, summed over requests, since `start` \[ns\]. Each start subtracts its moment and
     /// each end adds its own, modulo 2^64: only the sum must fit.
     area: u64,
@@ -45,6 +47,7 @@ impl Tally {
             lag: Histogram::new(),
             cpu: Duration::ZERO,
             odd: Odd::default(),
+            resized: vec![false; classes],
             area: 0_u64.wrapping_sub(in_flight.wrapping_mul(start.as_nanos())),
         }
     }

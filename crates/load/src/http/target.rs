@@ -114,8 +114,7 @@ impl Target {
 
     /// The URL without user and password.
     pub fn url(&self) -> String {
-        let scheme = if self.scheme == Scheme::Http { "http" } else { "https" };
-        format!("{scheme}://{}{}", self.authority(), self.path)
+        self.url_of(&self.path)
     }
 
     /// Scheme of its URL.
@@ -126,6 +125,29 @@ impl Target {
     /// Addresses that it leads to.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// Its path with the query, beginning with a slash.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The path of something below its own: its query is left at the end.
+    pub fn path_below(&self, name: &str) -> String {
+        let (path, query) = self.path.split_at(self.path.find('?').unwrap_or(self.path.len()));
+        format!("{}/{}{query}", path.trim_end_matches('/'), name.trim_start_matches('/'))
+    }
+
+    /// True if another URL is at the same server: its scheme, host and port are the same.
+    pub fn is_beside(&self, other: &Target) -> bool {
+        (self.scheme, self.port) == (other.scheme, other.port)
+            && self.host.eq_ignore_ascii_case(&other.host)
+    }
+
+    /// The URL of another path at the same server, without user and password.
+    pub fn url_of(&self, path: &str) -> String {
+        let scheme = if self.scheme == Scheme::Http { "http" } else { "https" };
+        format!("{scheme}://{}{path}", self.authority())
     }
 
     /// The value of the Host header: the port only where it is not the scheme's own.

@@ -103,7 +103,7 @@ impl<'a> Worker<'a> {
             buffer: vec![0; BUFFER].into(),
             unfinished: Vec::new(),
             in_flight: 0,
-            tally: Box::new(Tally::new(post.plan.requests.len(), Time::ZERO, 0)),
+            tally: Box::new(Tally::new(post.plan.classes.len(), Time::ZERO, 0)),
             boundary: boundary_after(Time::ZERO, post.plan, end),
             end,
             scan_at: Time::ZERO,
@@ -197,7 +197,7 @@ impl<'a> Worker<'a> {
     }
 
     fn close_tally(&mut self, at: Time) -> Box<Tally> {
-        let next = Tally::new(self.post.plan.requests.len(), at, self.in_flight);
+        let next = Tally::new(self.post.plan.classes.len(), at, self.in_flight);
         let mut tally = std::mem::replace(&mut self.tally, Box::new(next));
         tally.close(at, self.in_flight);
         let cpu = sys::thread_cpu();
@@ -252,9 +252,9 @@ enum Why {
     Sleep,
 }
 
-/// End of the interval that begins at `at`: the warm-up and the run end with one.
+/// End of the interval that begins at `at`: the warm-up, each phase and the run end with one.
 fn boundary_after(at: Time, plan: &Plan, end: Time) -> Time {
     let next = at + plan.spec.interval;
-    let warm = Time::ZERO + plan.spec.warmup;
-    if at < warm { next.min(warm).min(end) } else { next.min(end) }
+    let edge = plan.edges.iter().find(|edge| **edge > at);
+    edge.map_or(next, |edge| next.min(*edge)).min(end)
 }

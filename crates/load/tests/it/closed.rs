@@ -8,9 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use load::http::{Closing, Connections, Idle, Load, Method, Plan, PlanSpec, Reach, Target, record};
+use load::http::{
+    Closing, Connections, Idle, Load, Method, Order, Plan, PlanSpec, Reach, Request, Target, record,
+};
 use measure::{LittleVerdict, Until};
-use workload::{Dist, DocumentSet, Draw};
+use workload::{Dist, DocumentSet};
 
 use crate::server::{Server, ok, path};
 use crate::{closed, completed, failed_in_all, naming, responses, run, spec, warns};
@@ -44,8 +46,8 @@ fn the_deck_is_exact_per_thousand_on_any_number_of_threads() {
             ok(10)
         });
         let mut plan = closed(&format!("{}docs?v=1", server.url()), 6, Until::Requests(2000));
-        plan.documents = Some(DocumentSet::webstone());
-        plan.draw = Draw::Deck;
+        plan.requests = Request::documents(&plan.target, &DocumentSet::webstone());
+        plan.order = Order::Deck;
         plan.threads = threads;
         let record = run(plan);
         let dealt = seen.lock().unwrap();
@@ -151,7 +153,7 @@ fn requests_say_what_the_plan_says() {
     });
     let url = format!("http://me:secret@{}/a/b?c", server.address);
     let mut plan = closed(&url, 1, Until::Requests(3));
-    plan.method = Method::Head;
+    plan.requests[0].method = Method::Head;
     plan.headers = vec![("X-Key".into(), "hidden".into())];
     plan.idle = Idle::Spin;
     let record = run(plan);

@@ -4,8 +4,10 @@
 mod closed;
 mod faults;
 mod open;
+mod requests;
 mod server;
 mod tls;
+mod trial;
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;

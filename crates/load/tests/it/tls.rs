@@ -18,7 +18,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use crate::server::{Server, ok, read_head};
 use crate::{closed, completed, failed, failed_in_all, naming, run, warns};
 
-fn ca() -> PathBuf {
+pub(crate) fn ca() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/certs/ca.pem")
 }
 
@@ -41,7 +41,7 @@ fn server(
     })
 }
 
-fn answering(length: usize) -> Server {
+pub(crate) fn answering(length: usize) -> Server {
     server(move |mut stream| {
         while read_head(&mut stream).is_some() {
             let sent = stream.write_all(&ok(length)).and_then(|()| stream.flush());

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use measure::{
-    ChangeVerdict, ErrorKind, Fault, GeneratorLimit, Histogram, LittleVerdict, LoadShape,
-    RunRecord, compare,
+    ArrivalSpacing, ChangeVerdict, Course, CurvePieces, ErrorKind, Fault, GeneratorLimit,
+    Histogram, LittleVerdict, LoadShape, Phase, RunRecord, compare,
 };
 
 use crate::system::System;
@@ -125,6 +125,84 @@ fn a_busy_generator_was_the_limit_unless_it_spins() {
     let limit = GeneratorLimit::Cpu { thread: 1, intervals: 1.0 };
     assert_eq!(judged.faults, [Fault::Generator(limit)]);
     record.header.settings.insert("idle".into(), "spin".into());
+    assert!(record.judge(0.95).is_valid());
+}
+
+/// The system at 60 % for 60 s, then at 30 % for 60 s, then nothing at all for 5 s.
+fn varying() -> RunRecord {
+    let mut record = SYSTEM.record();
+    let slower = System { arrivals_per_s: 150.0, seed: 12, ..SYSTEM }.record();
+    let idle = System { arrivals_per_s: 1e-9, seconds: 5, ..SYSTEM }.record();
+    for (offset, part) in [(60.0, slower), (120.0, idle)] {
+        record.intervals.extend(part.intervals.into_iter().map(|mut interval| {
+            interval.start_s += offset;
+            interval
+        }));
+    }
+    let phase = |name: &str, start_s, length_s, arrivals| Phase {
+        name: name.into(),
+        start_s,
+        length_s,
+        arrivals,
+    };
+    record.header.load = LoadShape::Varying {
+        course: Course::RateCurve {
+            points: vec![(0.0, 300.0), (60.0, 150.0), (120.0, 0.0)],
+            pieces: CurvePieces::Constant,
+            period_s: None,
+            spacing: ArrivalSpacing::Poisson,
+        },
+        phases: vec![
+            phase("300/s", 0.0, 60.0, 18_000.0),
+            phase("150/s", 60.0, 60.0, 9_000.0),
+            phase("0/s", 120.0, 5.0, 0.0),
+        ],
+        in_flight_max: 10_000,
+    };
+    record
+}
+
+#[test]
+fn a_load_that_varies_is_judged_by_phase_and_not_for_drifting() {
+    let record = varying();
+    assert!(record.judge(0.95).is_valid(), "{:?}", faults(&record));
+    let phases = record.judge_phases(0.95);
+    assert!(phases.iter().all(|phase| phase.complete && phase.judgement.is_valid()), "{phases:?}");
+    for (phase, (rate, response_s)) in phases.iter().zip([(300.0, 0.005), (150.0, 1.0 / 350.0)]) {
+        assert!(phase.judgement.all.throughput.holds(rate), "{phase:?}");
+        assert!(phase.judgement.all.response.unwrap().holds(response_s), "{phase:?}");
+        assert!(phase.drifting.is_empty());
+    }
+    assert_eq!(phases[2].judgement.all.completed, 0, "nobody was to come");
+    assert!(SYSTEM.record().judge_phases(0.95).is_empty(), "no other load has any");
+}
+
+#[test]
+fn a_phase_with_too_few_starts_makes_the_run_invalid() {
+    let mut record = varying();
+    let LoadShape::Varying { phases, .. } = &mut record.header.load else { panic!() };
+    phases[1].arrivals = 12_000.0;
+    assert!(faults(&record)[0].contains("200.0 asked for"), "{:?}", faults(&record));
+    // Of a phase that was cut off nothing can be said of its number.
+    record.intervals.truncate(80);
+    assert!(record.judge(0.95).is_valid(), "{:?}", faults(&record));
+    let phases = record.judge_phases(0.95);
+    assert_eq!(phases.iter().map(|phase| phase.complete).collect::<Vec<_>>(), [true, false]);
+}
+
+#[test]
+fn a_backlog_that_is_worked_off_is_told_and_is_no_fault() {
+    let mut record = System { arrivals_per_s: 600.0, ..SYSTEM }.record();
+    assert!(!record.judge(0.95).is_valid(), "as a steady load it is none");
+    let phase = Phase { name: "all".into(), start_s: 0.0, length_s: 60.0, arrivals: 36_000.0 };
+    record.header.load = LoadShape::Varying {
+        course: Course::Log { requests: 36_000, speed: 1.0 },
+        phases: vec![phase],
+        in_flight_max: 100_000,
+    };
+    let phases = record.judge_phases(0.95);
+    assert!(phases[0].judgement.is_valid(), "{phases:?}");
+    assert_eq!(phases[0].drifting, ["mean response", "requests in flight"]);
     assert!(record.judge(0.95).is_valid());
 }
 

@@ -2,7 +2,10 @@
 
 use std::io::{BufReader, Read};
 
-use measure::{ErrorKind, Interval, ReadError, RunRecord, RunWriter, read_run};
+use measure::{
+    ArrivalSpacing, Course, CurvePieces, ErrorKind, Interval, LoadShape, Phase, ReadError,
+    RunRecord, RunWriter, read_run,
+};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -41,6 +44,29 @@ fn what_is_written_is_read() {
     let first = String::from_utf8(bytes).unwrap();
     assert!(first.starts_with(r#"{"sekisho-run":1,"header":{"id":"20261120T113000Z-0a1b","#));
     assert_eq!(first.lines().count(), 5);
+}
+
+#[test]
+fn a_load_that_varies_is_written_and_read() {
+    let mut record = small();
+    record.header.load = LoadShape::Varying {
+        course: Course::RateCurve {
+            points: vec![(0.0, 8.0), (2.0, 4.0)],
+            pieces: CurvePieces::Linear,
+            period_s: Some(3.0),
+            spacing: ArrivalSpacing::Fixed,
+        },
+        phases: vec![Phase { name: "8 /s".into(), start_s: 0.0, length_s: 3.0, arrivals: 20.0 }],
+        in_flight_max: 7,
+    };
+    let bytes = written(&record);
+    assert_eq!(read_run(&bytes[..]).unwrap(), record);
+    let text = String::from_utf8(bytes).unwrap();
+    let load =
+        "\"load\":{\"varying\":{\"course\":{\"rate-curve\":{\"points\":[[0.0,8.0],[2.0,4.0]],";
+    assert!(text.contains(load), "{text}");
+    let negative = text.replacen("\"arrivals\":20.0", "\"arrivals\":-1.0", 1);
+    assert!(refusal(negative.as_bytes()).contains("arrivals of a phase"));
 }
 
 #[test]

@@ -309,6 +309,7 @@ pub(crate) fn quantity_text(quantity: &Quantity) -> String {
 /// A run's load in words.
 pub(crate) fn load_text(record: &RunRecord) -> String {
     match record.header.load {
+        LoadShape::Varying { .. } => super::phases::load_text(record),
         LoadShape::Closed { clients, think_s } if think_s > 0.0 => {
             format!("closed load, {clients} clients that think {}", time(think_s))
         }

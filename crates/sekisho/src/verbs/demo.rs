@@ -18,7 +18,7 @@ use cli::text::{paragraph, percent, sentence};
 use cli::{Failure, Session, Verdict, progress, say, store};
 use httpgate::{Config, Finished, Handle, Server, StartError};
 use indicatif::ProgressBar;
-use load::http::{Load, PlanSpec, Reach, Target};
+use load::http::{Load, PlanSpec, Reach, Request, Target};
 use measure::{RunRecord, Until};
 use origin::{Demand, Document, Origin, OriginConfig, Serving};
 use sim::Options;
@@ -207,7 +207,7 @@ impl Site {
         let target = Target::parse(&url, Reach::Private).map_err(Failure::machine)?;
         let load = Load::Closed { clients, think: Dist::Constant(0.0) };
         let mut spec = PlanSpec::new(target, load, Until::Seconds(args.run.0));
-        spec.documents = Some(DocumentSet::webstone());
+        spec.requests = Request::documents(&spec.target, &DocumentSet::webstone());
         spec.warmup = WARMUP;
         spec.interval = WARMUP;
         spec.cpus = vec![self.generator_cpu];

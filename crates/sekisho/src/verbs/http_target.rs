@@ -1,36 +1,39 @@
-//! The HTTP target of a measurement: which documents, how connections are used, whom TLS trusts, and
-//! the one place where a run is pressed.
+//! The HTTP target of a measurement: which server, how connections are used, whom TLS trusts, and the one
+//! place where a run is pressed.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use advise::{Bytes, Span};
+use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
 use cli::text::rate;
 use cli::{Failure, Session, store, tool, without_secret};
 use indicatif::ProgressBar;
 use load::http::{
-    Closing, Connections, Idle, Load, Naming, Plan, PlanSpec, Resumption, RunError, Target,
-    TargetError, Trust,
+    Closing, Connections, Idle, Load, Naming, Plan, PlanSpec, Resumption, RunError, Schedule,
+    Target, TargetError, Trust,
 };
 use measure::{RunRecord, Until};
-use serde::Deserialize;
-use workload::{Document, DocumentSet, Draw};
+use workload::Dist;
 
+use super::http_requests::RequestArgs;
 use crate::verbs::database::{PRESSES, out_of_reach, reach};
 
 #[derive(ClapArgs)]
 pub(crate) struct TargetArgs {
-    /// What to measure; documents are asked for below its path
-    #[arg(value_name = "URL")]
-    url: String,
-    /// What to ask for: `webstone`, `lognormal:MU,SIGMA` (asks for size/BYTES), or a TOML file with
-    /// [[document]] name, size, weight; left out, the URL itself
-    #[arg(long, value_name = "SET")]
-    documents: Option<String>,
-    /// How documents are drawn
-    #[arg(long, value_enum, default_value = "deck")]
-    draw: DrawName,
+    /// What to measure: one URL or several of one server
+    #[arg(value_name = "URL", required = true)]
+    url: Vec<String>,
+    #[command(flatten)]
+    requests: RequestArgs,
+    #[command(flatten)]
+    connections: ConnectionArgs,
+}
+
+/// Use of connections, and the generator itself.
+#[derive(ClapArgs)]
+#[command(next_help_heading = "Connections")]
+struct ConnectionArgs {
     /// Open a connection for each request
     #[arg(long)]
     no_keep_alive: bool,
@@ -46,8 +49,8 @@ pub(crate) struct TargetArgs {
     /// How the generator closes connections
     #[arg(long, value_enum, default_value = "fin")]
     close: CloseName,
-    /// A header line to send, `Name: value`
-    #[arg(long, value_name = "LINE")]
+    /// A header line to send with every request, `Name: value`
+    #[arg(short = 'H', long, value_name = "LINE")]
     header: Vec<String>,
     /// The longest that a response may take
     #[arg(long, value_name = "TIME", default_value = "30s")]
@@ -61,17 +64,15 @@ pub(crate) struct TargetArgs {
     /// Allow a target that is neither loopback nor private: say it twice
     #[arg(long, action = clap::ArgAction::Count)]
     public: u8,
+    /// Time in which each kind of request must be answered once before any load
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    preflight: Span,
+    /// Make the load without a look at the server, whatever it answers
+    #[arg(long, conflicts_with = "preflight")]
+    no_preflight: bool,
     /// The seed of all chance
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum DrawName {
-    /// From a shuffled deck with the exact mix
-    Deck,
-    /// Each independently
-    Random,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -91,46 +92,65 @@ enum CloseName {
 }
 
 impl TargetArgs {
-    /// The target as it was named, without user and password.
+    /// The URLs as they were named, without user and password.
     pub(crate) fn url(&self) -> String {
-        without_secret(&self.url)
+        let urls: Vec<String> = self.url.iter().map(|url| without_secret(url)).collect();
+        urls.join(" ")
     }
 
-    /// The run that these arguments and a load describe.
-    pub(crate) fn spec(&self, load: Load, until: Until) -> Result<PlanSpec, Failure> {
-        let reach = reach(self.public, PRESSES);
-        let target = Target::parse(&self.url, reach).map_err(|error| match error {
-            TargetError::Reach(error) => out_of_reach(&error, PRESSES),
-            error => Failure::usage(error),
-        })?;
-        let mut spec = PlanSpec::new(target, load, until);
-        spec.documents = self.documents.as_deref().map(documents).transpose()?;
-        spec.draw = match self.draw {
-            DrawName::Deck => Draw::Deck,
-            DrawName::Random => Draw::Random,
-        };
+    /// The run that these arguments describe, but for its load: of no clients, and without an end.
+    pub(crate) fn site(&self) -> Result<Site, Failure> {
+        let own = &self.connections;
+        let reach = reach(own.public, PRESSES);
+        let target = Target::parse(&self.url[0], reach).map_err(refused)?;
+        let mix = self.requests.mix(&self.url, &target, reach)?;
+        let load = Load::Closed { clients: 1, think: Dist::Constant(0.0) };
+        let mut spec = PlanSpec::new(target, load, Until::Requests(1));
+        spec.requests = mix.requests;
+        spec.order = mix.order;
         spec.connections =
-            if self.no_keep_alive { Connections::PerRequest } else { Connections::KeepAlive };
-        spec.threads = self.threads;
-        spec.cpus.clone_from(&self.cpus);
-        spec.idle = match self.idle {
+            if own.no_keep_alive { Connections::PerRequest } else { Connections::KeepAlive };
+        spec.threads = own.threads;
+        spec.cpus.clone_from(&own.cpus);
+        spec.idle = match own.idle {
             IdleName::Sleep => Idle::Sleep,
             IdleName::Spin => Idle::Spin,
         };
-        spec.closing = match self.close {
+        spec.closing = match own.close {
             CloseName::Fin => Closing::Fin,
             CloseName::Rst => Closing::Rst,
         };
-        spec.headers = self.header.iter().map(|line| header(line)).collect::<Result<_, _>>()?;
-        spec.response_max = Duration::from_secs_f64(self.timeout.0);
-        spec.trust = match &self.ca {
+        spec.headers = own.header.iter().map(|line| header(line)).collect::<Result<_, _>>()?;
+        spec.response_max = Duration::from_secs_f64(own.timeout.0);
+        spec.trust = match &own.ca {
             Some(path) => Trust::File(path.clone()),
-            None if self.insecure => Trust::Insecure,
+            None if own.insecure => Trust::Insecure,
             None => Trust::System,
         };
         spec.resumption = Resumption::Off;
-        spec.seed = self.seed;
-        Ok(spec)
+        spec.seed = own.seed;
+        let preflight = (!own.no_preflight).then(|| Duration::from_secs_f64(own.preflight.0));
+        Ok(Site { spec, log: mix.schedule, notes: mix.notes, preflight })
+    }
+}
+
+/// A server to be loaded, and the requests for it.
+pub(crate) struct Site {
+    /// The run but for its load.
+    pub(crate) spec: PlanSpec,
+    /// A log's own gaps.
+    pub(crate) log: Option<Schedule>,
+    /// Facts about the requests that the user must know.
+    pub(crate) notes: Vec<String>,
+    /// Time in which each kind of request must be answered once before any load; none: that is left out.
+    pub(crate) preflight: Option<Duration>,
+}
+
+/// Reason that a URL is no target, with the way out.
+pub(crate) fn refused(error: TargetError) -> Failure {
+    match error {
+        TargetError::Reach(error) => out_of_reach(&error, PRESSES),
+        error => Failure::usage(error),
     }
 }
 
@@ -139,64 +159,6 @@ fn header(line: &str) -> Result<(String, String), Failure> {
         Failure::Usage(format!("`--header {line}` has no colon: write `Name: value`"))
     })?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
-}
-
-/// Number of documents of equal chance that a lognormal size is cut into.
-const LOGNORMAL_DOCUMENTS: u32 = 100;
-
-fn documents(set: &str) -> Result<DocumentSet, Failure> {
-    if set == "webstone" {
-        return Ok(DocumentSet::webstone());
-    }
-    if let Some(parameters) = set.strip_prefix("lognormal:") {
-        let numbers: Option<Vec<f64>> =
-            parameters.split(',').map(|text| text.parse().ok()).collect();
-        let Some([mu, sigma]) = numbers.as_deref() else {
-            return Err(Failure::Usage(format!(
-                "`{set}` is not a set: write `lognormal:7.811,1.573` (mean and standard deviation of \
-                 the natural logarithm of the bytes)"
-            )));
-        };
-        return lognormal(*mu, *sigma);
-    }
-    document_file(Path::new(set))
-}
-
-/// Documents `size/BYTES` at the middles of equally likely parts of a lognormal size.
-fn lognormal(mu: f64, sigma: f64) -> Result<DocumentSet, Failure> {
-    let mut sizes: Vec<u64> = (0..LOGNORMAL_DOCUMENTS)
-        .map(|part| {
-            let q = (f64::from(part) + 0.5) / f64::from(LOGNORMAL_DOCUMENTS);
-            (mu + sigma * measure::t_quantile(q, 1e9)).exp().round().max(1.0) as u64
-        })
-        .collect();
-    sizes.dedup();
-    let document = |bytes: u64| Document { name: format!("size/{bytes}"), bytes, weight: 1 };
-    DocumentSet::new(sizes.into_iter().map(document).collect()).map_err(Failure::usage)
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DocumentFile {
-    document: Vec<DocumentLine>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DocumentLine {
-    name: String,
-    size: Bytes,
-    weight: u32,
-}
-
-fn document_file(path: &Path) -> Result<DocumentSet, Failure> {
-    let text = store::read_text(path, "document set (or say `webstone`)")?;
-    let file: DocumentFile = toml::from_str(&text)
-        .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
-    let document =
-        |line: DocumentLine| Document { name: line.name, bytes: line.size.0, weight: line.weight };
-    DocumentSet::new(file.document.into_iter().map(document).collect())
-        .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
 }
 
 /// Runs a plan and returns its record; the bar goes on with every interval.
@@ -210,7 +172,7 @@ pub(crate) fn press(
         id: store::new_id(),
         started: store::now_rfc3339(),
         tool: tool(),
-        command: session.command.clone(),
+        command: without_payloads(&session.command),
     };
     load::http::record(&plan, naming, &session.interrupt, &mut |interval| {
         let completed: u64 = interval.classes.iter().map(|class| class.completed).sum();
@@ -221,4 +183,48 @@ pub(crate) fn press(
         RunError::Tls(_) => Failure::usage(error),
         RunError::Start(_) => Failure::machine(error),
     })
+}
+
+/// The words of a command line without the values of headers and the texts of bodies: they may be secrets,
+/// and a record holds no payload. Files that are named stay.
+fn without_payloads(words: &[String]) -> Vec<String> {
+    let mut kept: Vec<String> = Vec::with_capacity(words.len());
+    let is = |at: usize, names: &[&str]| {
+        at.checked_sub(1).is_some_and(|before| names.contains(&words[before].as_str()))
+    };
+    let is_second =
+        |at: usize| at.checked_sub(1).is_some_and(|at| is(at, &["--post", "--put", "--patch"]));
+    for (at, word) in words.iter().enumerate() {
+        let (flag, value) = match word.split_once('=') {
+            Some((flag @ ("--header" | "--body"), value)) => (Some(flag), value),
+            _ => (None, word.as_str()),
+        };
+        let is_header = flag == Some("--header") || is(at, &["--header", "-H"]);
+        let is_body = flag == Some("--body") || is(at, &["--body"]) || is_second(at);
+        let shown = if is_header {
+            format!("{}: ...", value.split(':').next().unwrap_or(""))
+        } else if is_body && !value.starts_with('@') {
+            "...".into()
+        } else {
+            value.to_owned()
+        };
+        kept.push(flag.map_or(shown.clone(), |flag| format!("{flag}={shown}")));
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neither_headers_nor_bodies_are_recorded() {
+        let line = "measure http http://h/ -H A:b --header=C:d --post /x {1} --post /y @f --body=s \
+                    --get /z";
+        let words: Vec<String> = line.split_whitespace().map(String::from).collect();
+        let kept = without_payloads(&words).join("|");
+        let wanted = "measure|http|http://h/|-H|A: ...|--header=C: ...|--post|/x|...|--post|/y|@f|\
+                      --body=...|--get|/z";
+        assert_eq!(kept, wanted);
+    }
 }

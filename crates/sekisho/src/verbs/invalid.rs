@@ -135,6 +135,8 @@ impl Wanted {
                 LoadShape::Poisson { rate, .. } | LoadShape::Fixed { rate, .. } => {
                     again.with("rate", less(rate))
                 }
+                // Of a rate that changes, the user knows which part to lower.
+                LoadShape::Varying { .. } => return None,
             };
         }
         Some(again.line())

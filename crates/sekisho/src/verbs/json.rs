@@ -33,7 +33,7 @@ pub(crate) fn quantile(value: &Estimate) -> Value {
     object
 }
 
-fn measures(measures: &Measures) -> Value {
+pub(crate) fn measures(measures: &Measures) -> Value {
     let quantiles: serde_json::Map<String, Value> = measures
         .quantiles
         .iter()

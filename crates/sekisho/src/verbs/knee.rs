@@ -234,7 +234,7 @@ fn try_at(
     Ok(Some((probed.outcome, begun.elapsed().as_secs_f64())))
 }
 
-fn limit(args: &HttpArgs) -> Result<Limit, Failure> {
+pub(super) fn limit(args: &HttpArgs) -> Result<Limit, Failure> {
     let expectation =
         args.knee_limit().ok_or_else(|| Failure::Usage("`--knee` needs a limit".into()))?;
     match (expectation.metric, expectation.side, &expectation.document) {

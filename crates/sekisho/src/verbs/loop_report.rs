@@ -13,6 +13,7 @@ use report::{
 };
 
 use super::check::{load_text, point_text, quantity_text};
+use super::phases;
 
 mod answer;
 mod coincide;
@@ -113,6 +114,9 @@ fn build(story: &Story<'_>, judged: &Judged<'_>) -> Result<Report, Broken> {
     }
     if let Some(section) = measured::over_time(judged)? {
         report = report.section(section);
+    }
+    for run in story.runs.iter().filter(|run| run.header.load.varies()) {
+        report = report.section(phases::section(run)?);
     }
     if let Some(section) = by_size(story, judged)? {
         report = report.section(section);
@@ -281,7 +285,8 @@ fn response_series(
 
 /// Throughput and response against load: what was measured, what was predicted.
 fn against_load(story: &Story<'_>, judged: &Judged<'_>) -> Result<Option<Section>, Broken> {
-    let open = judged.iter().all(|(run, _)| !matches!(run.header.load, LoadShape::Closed { .. }))
+    let is_rate = |load: &LoadShape| !matches!(load, LoadShape::Closed { .. }) && !load.varies();
+    let open = judged.iter().all(|(run, _)| is_rate(&run.header.load))
         && story
             .prediction
             .is_none_or(|p| p.points.iter().all(|q| matches!(q.load, Load::Rate(_))));

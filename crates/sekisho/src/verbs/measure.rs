@@ -1,23 +1,23 @@
-//! `sekisho measure http URL`: closed load, open load, or the search for the knee.
+//! `sekisho measure http URL`: closed load, open load, load that varies, or the search for the knee.
 
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use advise::{Rate, Span};
-use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use clap::{Args as ClapArgs, Subcommand};
 use cli::text::{
     Table, bytes, label, next, paragraph, rate_estimate, sentence, shell_word, time_estimate,
 };
 use cli::{Failure, Session, Verdict, progress, say, store};
 use load::http::{Load, PlanSpec};
 use measure::{Judgement, LoadShape, RunRecord, Until};
-use workload::{Arrivals, Dist};
 
 use super::check::{Expectation, expect};
+use super::http_load::LoadArgs;
+use super::http_preflight::preflight;
 use super::http_target::{TargetArgs, press};
 use super::invalid;
+use super::phases;
 use super::typed::Typed;
 
 #[derive(ClapArgs)]
@@ -31,11 +31,16 @@ enum What {
     /// Put load on an HTTP server
     ///
     /// A closed load (`--clients`) has so many clients that each wait for their answer; an open
-    /// load (`--rate`) waits for nobody, and its response times count from the intended start.
+    /// load (`--rate`) waits for nobody, and its response times count from the intended start. Before any
+    /// load each kind of request is made once: what will not work is told at once.
     #[command(after_help = "\
 Examples:
   sekisho measure http http://127.0.0.1:8080/ --clients 1,8,32 --duration 5s
   sekisho measure http http://127.0.0.1:8080/ --rate 1000/s --expect 'p99<50ms'
+  sekisho measure http http://127.0.0.1:8080/ --get 9:/ --post /orders '{}' \\
+    --clients 4
+  sekisho measure http http://127.0.0.1:8080/ --log access.log --speed 10
+  sekisho measure http http://127.0.0.1:8080/ --steps 10s:100/s,10s:300/s
   sekisho measure http http://127.0.0.1:8080/ --knee 'p99<50ms'")]
     Http(Box<HttpArgs>),
 }
@@ -44,37 +49,8 @@ Examples:
 pub(super) struct HttpArgs {
     #[command(flatten)]
     target: TargetArgs,
-    /// Closed load: numbers of clients, one run each
-    #[arg(long, value_delimiter = ',', value_name = "N,...", conflicts_with_all = ["rate", "knee"])]
-    clients: Vec<u32>,
-    /// Mean think time of closed clients, exponential
-    #[arg(long, value_name = "TIME", requires = "clients")]
-    think: Option<Span>,
-    /// Open load: arrivals per second
-    #[arg(long, value_name = "RATE", conflicts_with = "knee")]
-    rate: Option<Rate>,
-    /// How open arrivals are spaced
-    #[arg(long, value_enum, default_value = "poisson")]
-    arrivals: Spacing,
-    /// Most requests in flight under open load; one more counts as failed
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
-    in_flight: u32,
-    /// Find the highest open load that holds a limit on a quantile
-    #[arg(long, value_name = "LIMIT")]
-    knee: Option<Expectation>,
-    /// The longest that a search for the knee may take
-    #[arg(long, value_name = "TIME", default_value = "3min", requires = "knee")]
-    budget: Span,
-    /// How long each run is measured, warm-up not counted [default: 10s; a probe of the knee as long as the
-    /// limit needs]
-    #[arg(long, value_name = "TIME", conflicts_with = "requests")]
-    duration: Option<Span>,
-    /// End each run after so many requests instead
-    #[arg(long, value_name = "N")]
-    requests: Option<u64>,
-    /// Length at the start of each run that is not used
-    #[arg(long, value_name = "TIME", default_value = "1s")]
-    warmup: Span,
+    #[command(flatten)]
+    load: LoadArgs,
     /// Hold every run against a limit, such as 'p99<50ms', 'errors<1%', 'rate>=900/s'
     #[arg(long, value_name = "LIMIT")]
     expect: Vec<Expectation>,
@@ -92,41 +68,17 @@ pub(super) struct HttpArgs {
     json: bool,
 }
 
-/// The usual length of a run [s].
-const DURATION_S: f64 = 10.0;
-/// Number of intervals of a shorter run, as far as they are not shorter than 25 ms: blocks that tell what neighbours
-/// have in common.
-const INTERVALS: f64 = 40.0;
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Spacing {
-    /// Exponential gaps
-    Poisson,
-    /// Equal gaps
-    Fixed,
-}
-
 pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let What::Http(args) = &args.what;
     session.catch_interrupts()?;
-    if args.knee.is_some() {
+    let Some(runs) = args.prepared(session)? else { return Ok(Verdict::Interrupted) };
+    if args.load.knee().is_some() {
         return super::knee::run(args, session, out);
     }
-    let loads = args.loads()?;
-    if args.out.is_some() && loads.len() > 1 {
-        return Err(Failure::Usage(
-            "`--out` names one file, but several runs are asked for".into(),
-        ));
-    }
-    let seconds = match args.requests {
-        Some(_) => 0.0,
-        None => (args.length_s() + args.warmup.0) * loads.len() as f64,
-    };
-    let bar = progress((seconds * 10.0) as u64, "measuring");
+    let bar = progress((runs.iter().map(length_s).sum::<f64>() * 10.0) as u64, "measuring");
     let mut verdict = Verdict::Holds;
     let mut kept: Vec<(PathBuf, RunRecord)> = Vec::new();
-    for load in loads {
-        let spec = args.spec(load)?;
+    for spec in runs {
         let record = press(spec, session, &bar)?;
         let path = match &args.out {
             Some(path) => path.clone(),
@@ -148,6 +100,15 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     Ok(verdict)
 }
 
+/// The length of a run, as far as it is known beforehand \[s\].
+fn length_s(spec: &PlanSpec) -> f64 {
+    match (spec.until, &spec.load) {
+        (Until::Seconds(seconds), _) => seconds + spec.warmup.as_secs_f64(),
+        (Until::Requests(_), Load::Varying { schedule, .. }) => schedule.length_s(),
+        (Until::Requests(_), _) => 0.0,
+    }
+}
+
 /// Files of the runs, the change that an invalid one needs, and what to type next.
 fn next_command(kept: &[(PathBuf, RunRecord)], is_held: bool, words: &[String]) -> String {
     let names: Vec<String> = kept.iter().map(|(path, _)| shell_word(path)).collect();
@@ -165,7 +126,7 @@ fn next_command(kept: &[(PathBuf, RunRecord)], is_held: bool, words: &[String]) 
     let records: Vec<RunRecord> = kept.iter().map(|(_, record)| record.clone()).collect();
     let clients = |at: usize| match records[at].header.load {
         LoadShape::Closed { clients, .. } => Some(clients),
-        LoadShape::Poisson { .. } | LoadShape::Fixed { .. } => None,
+        _ => None,
     };
     let together = advise::together(&records, 0.95).map(|(taken, _)| taken).unwrap_or_default();
     let loads: BTreeSet<u32> = together.into_iter().filter_map(clients).collect();
@@ -186,49 +147,48 @@ fn next_command(kept: &[(PathBuf, RunRecord)], is_held: bool, words: &[String]) 
 const MOST: u32 = 256;
 
 impl HttpArgs {
-    fn loads(&self) -> Result<Vec<Load>, Failure> {
-        if let Some(rate) = self.rate {
-            return Ok(vec![self.open(rate.0)]);
-        }
-        if self.clients.is_empty() {
+    /// The runs that are asked for, after a look at the server; none if the user interrupted that. Of a
+    /// search for the knee there is none, and the look is made all the same.
+    fn prepared(&self, session: &Session) -> Result<Option<Vec<PlanSpec>>, Failure> {
+        let mut site = self.target.site()?;
+        let mut runs = match self.load.knee() {
+            Some(_) => super::knee::limit(self).map(|_| Vec::new())?,
+            None => self.load.runs(&site)?,
+        };
+        if self.out.is_some() && runs.len() > 1 {
             return Err(Failure::Usage(
-                "say what load: `--clients 1,8,32` (closed), `--rate 200/s` (open) or `--knee 'p99<50ms'`"
-                    .into(),
+                "`--out` names one file, but several runs are asked for".into(),
             ));
         }
-        let think = match self.think {
-            Some(Span(mean)) if mean > 0.0 => Dist::Exponential { mean },
-            _ => Dist::Constant(0.0),
-        };
-        Ok(self.clients.iter().map(|&clients| Load::Closed { clients, think }).collect())
+        // What is wrong with the plan is told before anybody is asked.
+        for spec in &runs {
+            load::http::Plan::new(spec.clone()).map_err(Failure::usage)?;
+        }
+        let mut notes = std::mem::take(&mut site.notes);
+        if let Some(within) = site.preflight {
+            notes.extend(preflight(&mut site.spec, within, session)?);
+            runs.iter_mut().for_each(|spec| spec.requests.clone_from(&site.spec.requests));
+        }
+        if session.interrupted() {
+            return Ok(None);
+        }
+        for note in &notes {
+            say(&mut std::io::stderr(), &sentence(&format!("note: {note}")))?;
+        }
+        Ok(Some(runs))
     }
 
     /// An open load of this rate, spaced as asked for.
     pub(super) fn open(&self, rate: f64) -> Load {
-        let arrivals = match self.arrivals {
-            Spacing::Poisson => Arrivals::Poisson { rate },
-            Spacing::Fixed => Arrivals::Fixed { rate },
-        };
-        Load::Open { arrivals, in_flight_max: self.in_flight }
+        self.load.open(rate)
     }
 
     pub(super) fn spec(&self, load: Load) -> Result<PlanSpec, Failure> {
-        let until = match self.requests {
-            Some(requests) => Until::Requests(requests),
-            None => Until::Seconds(self.length_s()),
-        };
-        let mut spec = self.target.spec(load, until)?;
-        spec.warmup = Duration::from_secs_f64(self.warmup.0);
-        if let Until::Seconds(length_s) = spec.until
-            && length_s < DURATION_S
-        {
-            spec.interval = Duration::from_secs_f64((length_s / INTERVALS).max(0.025));
-        }
-        Ok(spec)
+        Ok(self.load.at(load, self.target.site()?.spec))
     }
 
     pub(super) fn knee_limit(&self) -> Option<&Expectation> {
-        self.knee.as_ref()
+        self.load.knee()
     }
 
     /// URL that is measured.
@@ -236,19 +196,14 @@ impl HttpArgs {
         self.target.url()
     }
 
-    /// Length of a run's measurement [s].
-    fn length_s(&self) -> f64 {
-        self.length_given_s().unwrap_or(DURATION_S)
-    }
-
-    /// The same, if it was asked for [s].
+    /// Length of a run's measurement, if it was asked for [s].
     pub(super) fn length_given_s(&self) -> Option<f64> {
-        self.duration.map(|Span(length_s)| length_s)
+        self.load.length_given_s()
     }
 
     /// Longest time of a search for the knee [s].
     pub(super) fn budget_s(&self) -> f64 {
-        self.budget.0
+        self.load.budget_s()
     }
 
     pub(super) fn json(&self) -> bool {
@@ -274,34 +229,39 @@ fn show(
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
     let judgement = record.judge(0.95);
+    let parts = record.judge_phases(0.95);
     let outcomes: Vec<_> =
         expectations.iter().map(|expectation| expect(expectation, record, &judgement)).collect();
     let mut verdict = outcomes.iter().fold(Verdict::Holds, |all, one| all.and(one.verdict));
-    if !judgement.is_valid() {
+    if !judgement.is_valid() || phases::invalid(&parts) {
         verdict = verdict.and(Verdict::Invalid);
     }
     if record.summary.as_ref().is_some_and(|summary| summary.interrupted) {
         verdict = verdict.and(Verdict::Interrupted);
     }
     if json {
-        say(out, &format!("{}\n", super::json::run(record, &judgement, &outcomes, verdict)))?;
+        let mut object = super::json::run(record, &judgement, &outcomes, verdict);
+        if !parts.is_empty() {
+            object["phases"] = phases::json(&parts);
+        }
+        say(out, &format!("{object}\n"))?;
         return Ok(verdict);
     }
     let all = &judgement.all;
     let response = all.response.as_ref().map_or(", nothing was completed".into(), |response| {
         format!(" at a mean response of {}", time_estimate(response))
     });
-    say(
-        out,
-        &sentence(&format!(
-            "{}: {}: {}{response}",
-            verdict.word(),
-            super::check::load_text(record),
-            rate_estimate(&all.throughput)
-        )),
-    )?;
+    let found = match record.header.load.varies() {
+        true => phases::answered(record, all.completed, judgement.length_s),
+        false => format!("{}{response}", rate_estimate(&all.throughput)),
+    };
+    let load = super::check::load_text(record);
+    say(out, &sentence(&format!("{}: {load}: {found}", verdict.word())))?;
     say(out, "\n")?;
     say(out, &table(record, &judgement).to_string())?;
+    if record.header.load.varies() {
+        say(out, &format!("\n{}", phases::text(record, &parts)))?;
+    }
     say(out, &format!("\n{}", why(record, &judgement)))?;
     for outcome in &outcomes {
         say(out, &paragraph(&format!("{}: {}", outcome.verdict.word(), outcome.line)))?;
@@ -310,7 +270,13 @@ fn show(
 }
 
 fn table(record: &RunRecord, judgement: &Judgement) -> Table {
-    let mut table = Table::new(&["document", "size", "requests", "mean", "p50", "p90", "p99"]);
+    let mut table = Table::new(&["request", "size", "requests", "mean", "p50", "p90", "p99"]);
+    let varies = record.header.load.varies();
+    // An interval is one of a steady state.
+    let mean = |response: &measure::Estimate| match varies {
+        true => cli::text::time(response.mean),
+        false => time_estimate(response),
+    };
     let row = |name: &str, size: String, measures: &measure::Measures| {
         let quantile = |q: f64| {
             let at = measures.quantiles.iter().find(|quantile| (quantile.q - q).abs() < 1e-9);
@@ -321,7 +287,7 @@ fn table(record: &RunRecord, judgement: &Judgement) -> Table {
             label(name),
             size,
             measures.completed.to_string(),
-            measures.response.as_ref().map_or("-".into(), time_estimate),
+            measures.response.as_ref().map_or("-".into(), mean),
             quantile(0.5),
             quantile(0.9),
             quantile(0.99),

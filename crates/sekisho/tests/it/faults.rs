@@ -73,7 +73,7 @@ fn measured(answer: Answer, rest: &[&str]) -> Ended {
     let scratch = Scratch::new();
     let url = format!("http://{}/", server.address);
     let mut words = vec!["measure", "http", url.as_str(), "--clients", "2", "--warmup", "0s"];
-    words.extend(["--timeout", "200ms"]);
+    words.extend(["--timeout", "200ms", "--no-preflight"]);
     if !rest.contains(&"--duration") {
         words.extend(["--duration", "500ms"]);
     }
@@ -126,7 +126,12 @@ fn nobody_there_is_a_fault_too() {
     };
     let scratch = Scratch::new();
     let url = format!("http://{address}/");
-    let words = ["measure", "http", &url, "--rate", "50/s", "--duration", "500ms", "--json"];
+    let mut words =
+        vec!["measure", "http", &url, "--rate", "50/s", "--duration", "500ms", "--json"];
+    let refused = start(&scratch.join(""), &words).ended(PATIENCE);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.err.contains("the connection was refused"), "{refused:?}");
+    words.push("--no-preflight");
     let ended = start(&scratch.join(""), &words).ended(PATIENCE);
     assert_eq!(ended.code, 5, "{ended:?}");
     let object = &ended.objects()[0];

@@ -44,6 +44,7 @@ mod recording;
 mod records;
 mod replaying;
 mod scarce;
+mod services;
 mod site;
 mod sources;
 mod terminal;

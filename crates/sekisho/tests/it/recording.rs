@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use gate::{Action, Event, Gate, JobId, Slot, Time};
 use httpgate::Finished;
-use load::http::{Load, Naming, Plan, PlanSpec, Reach, Target};
+use load::http::{Load, Naming, Plan, PlanSpec, Reach, Request, Target};
 use measure::{Recording, Until};
 use workload::{Arrivals, Dist, Document, DocumentSet};
 
@@ -24,7 +24,8 @@ fn pressed(load: Load) -> Finished {
     let mut spec = PlanSpec::new(target, load, Until::Requests(1000));
     let documents =
         DOCUMENTS.map(|(name, bytes, weight)| Document { name: name.into(), bytes, weight });
-    spec.documents = Some(DocumentSet::new(documents.into()).expect("it is a set"));
+    let documents = DocumentSet::new(documents.into()).expect("it is a set");
+    spec.requests = Request::documents(&spec.target, &documents);
     spec.interval = Duration::from_millis(20);
     spec.warmup = Duration::ZERO;
     let plan = Plan::new(spec).expect("it can be run");

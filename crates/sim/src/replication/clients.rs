@@ -2,7 +2,6 @@
 
 use gate::{JobId, Time};
 use rand::RngExt;
-use workload::Dist;
 
 use super::{NOWHERE, Replication, Role, nanos};
 use crate::calendar::Entry;
@@ -34,8 +33,7 @@ impl Replication<'_> {
                 self.calendar.enter_after(self.now, gap, Entry::Arrival(class));
             }
             Load::Varying(curve) => {
-                let area = Dist::Exponential { mean: 1.0 }.sample(&mut source.arrivals);
-                if let Some(next) = curve.after(source.last_s, area) {
+                if let Some(next) = curve.arrival_after(source.last_s, &mut source.arrivals) {
                     source.last_s = next;
                     self.calendar.enter(Time::from_nanos(nanos(next)), Entry::Arrival(class));
                 }

@@ -61,7 +61,7 @@ pub(super) fn likely(runs: &[RunRecord]) -> String {
 fn again(runs: &[RunRecord], clients: BTreeSet<u32>) -> Option<String> {
     let all = runs.iter().filter_map(|run| match run.header.load {
         LoadShape::Closed { clients, .. } => Some(clients),
-        LoadShape::Poisson { .. } | LoadShape::Fixed { .. } => None,
+        LoadShape::Poisson { .. } | LoadShape::Fixed { .. } | LoadShape::Varying { .. } => None,
     });
     let all: BTreeSet<u32> = all.collect();
     // Runs that were not made at the same time need not be of the same service.

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cli::{Failure, store, tool};
-use load::http::{Closing, Connections, Load, Naming, Plan, PlanSpec, Reach, Target};
+use load::http::{Closing, Connections, Load, Naming, Plan, PlanSpec, Reach, Request, Target};
 use measure::{Estimate, Fault, Until};
 use origin::{Apache, ApacheConfig, ApacheServer, Work};
 use workload::{Dist, DocumentSet};
@@ -184,7 +184,7 @@ impl<'a> Lab<'a> {
         let load = Load::Closed { clients: ask.clients, think: Dist::Constant(0.0) };
         let until = Until::Seconds(ask.length_s);
         let mut spec = PlanSpec::new(target.map_err(Failure::machine)?, load, until);
-        spec.documents = Some(ask.documents);
+        spec.requests = Request::documents(&spec.target, &ask.documents);
         spec.warmup = Duration::from_secs_f64(ask.warmup_s);
         let interval_s = ask.deck_s.unwrap_or(ask.length_s / 20.0).max(0.05);
         spec.interval = Duration::from_secs_f64(interval_s);
