@@ -25,7 +25,7 @@ const LINE_MAX: u64 = 64 << 10;
 pub const OTHERS: &str = "others";
 
 /// A log as a load.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Replay {
     /// The different requests of the log.
     pub requests: Vec<LoggedTarget>,
@@ -98,20 +98,6 @@ struct Reading {
     /// Lines of each kind of request.
     kinds: HashMap<String, u64>,
     left_out: HashMap<String, u64>,
-}
-
-impl Default for Replay {
-    fn default() -> Replay {
-        Replay {
-            requests: Vec::new(),
-            classes: Vec::new(),
-            rows: Vec::new(),
-            spread: false,
-            left_out: Vec::new(),
-            unusable: 0,
-            cut_off: None,
-        }
-    }
 }
 
 impl Reading {

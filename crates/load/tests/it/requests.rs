@@ -30,11 +30,12 @@ fn read_request(stream: &mut TcpStream) -> Option<(String, Vec<u8>)> {
     Some((head, body))
 }
 
+/// Heads and bodies of requests, in the order in which they came.
+type Kept = Arc<Mutex<Vec<(String, Vec<u8>)>>>;
+
 /// A server that keeps what it is asked, and answers as `answer` says.
-fn keeping(
-    answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static,
-) -> (Server, Arc<Mutex<Vec<(String, Vec<u8>)>>>) {
-    let kept = Arc::new(Mutex::new(Vec::new()));
+fn keeping(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> (Server, Kept) {
+    let kept = Kept::default();
     let keeps = Arc::clone(&kept);
     let server = Server::new(move |mut stream| {
         while let Some((head, body)) = read_request(&mut stream) {

@@ -37,8 +37,7 @@ enum What {
 Examples:
   sekisho measure http http://127.0.0.1:8080/ --clients 1,8,32 --duration 5s
   sekisho measure http http://127.0.0.1:8080/ --rate 1000/s --expect 'p99<50ms'
-  sekisho measure http http://127.0.0.1:8080/ --get 9:/ --post /orders '{}' \\
-    --clients 4
+  sekisho measure http http://127.0.0.1:8080 --get / --post /a '{}' --clients 4
   sekisho measure http http://127.0.0.1:8080/ --log access.log --speed 10
   sekisho measure http http://127.0.0.1:8080/ --steps 10s:100/s,10s:300/s
   sekisho measure http http://127.0.0.1:8080/ --knee 'p99<50ms'")]

@@ -367,7 +367,11 @@ fn measures(folder: &Path, line: &str) {
     let _live = alone();
     let (places, service) = match () {
         () if line.contains("--knee") => (5, Duration::from_millis(10)),
-        () if line.contains("--rate") && !is_long() => (1000, Duration::from_millis(100)),
+        () if ["--rate", "--log", "--steps"].iter().any(|word| line.contains(word))
+            && !is_long() =>
+        {
+            (1000, Duration::from_millis(100))
+        }
         () => (1000, Duration::from_millis(30)),
     };
     let server = Clockwork::start(places, service);
@@ -381,6 +385,9 @@ fn measures(folder: &Path, line: &str) {
                 " --rate 200/s --duration 2s --expect 'mean<500ms'",
             ),
             (" --knee 'p99<50ms'", " --knee 'p90<50ms' --arrivals fixed --duration 500ms"),
+            (" --post /a '{}' --clients 4", " --post /a '{}' --clients 4 --duration 1s"),
+            (" --log access.log --speed 10", " --log access.log --rate 100/s --duration 2s"),
+            (" --steps 10s:100/s,10s:300/s", " --steps 1s:100/s,1s:200/s"),
         ];
         let (word, instead) =
             short.iter().find(|(word, _)| line.contains(word)).expect("it is one of them");
