@@ -28,8 +28,8 @@ use super::tpcc;
 #[command(after_help = "\
 Examples:
   sekisho report .sekisho/runs/RUN.jsonl --out report.html
-  sekisho report .sekisho/predictions/P.json --slots 8 --last 2
-  sekisho report --last --expect 'p99<50ms'")]
+  sekisho report .sekisho/predictions/P.json --last 2
+  sekisho report --last 1 --expect 'p99<50ms'")]
 pub(crate) struct Args {
     /// Run records and at most one prediction or scenario
     #[arg(value_name = "FILE")]
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     }
     // The page shows the formula's curve, wherever runs were held against it.
     let approximation = prediction.as_ref().map_or(Approximation::NONE, Prediction::approximation);
-    let line = line(prediction.as_ref(), runs.len(), scores.len()) + &of_limits(&held);
+    let line = line(prediction.as_ref(), runs.len(), scores.len(), &held);
     let is_scenario = |path: &&PathBuf| path.extension().is_some_and(|end| end == "toml");
     let scenario = files.iter().find(is_scenario).map(PathBuf::as_path);
     let story = Story {
@@ -195,20 +195,22 @@ fn of_limits(held: &[Held]) -> String {
 }
 
 /// Subject in a line; `scores` of so many `runs` speak of the prediction.
-fn line(prediction: Option<&Prediction>, runs: usize, scores: usize) -> String {
+fn line(prediction: Option<&Prediction>, runs: usize, scores: usize, held: &[Held]) -> String {
     let several = match runs {
         1 => "1 run".to_owned(),
         _ => format!("{runs} runs"),
     };
     match (prediction, scores) {
-        (None, _) => several,
+        (None, _) if held.is_empty() => format!("{several}, no prediction to hold against"),
+        (None, _) => several + &of_limits(held),
         (Some(prediction), _) if runs == 0 => {
             let (name, headline) = (&prediction.scenario.name, ask::headline(prediction));
             format!("{name}: {}", headline.trim_start_matches("answered: "))
         }
         (Some(prediction), scores) => {
             let by_formula = prediction.approximation().of_formula();
-            format!("{several}, {scores} held against the prediction{by_formula}")
+            let limits = of_limits(held);
+            format!("{several}, {scores} held against the prediction{by_formula}{limits}")
         }
     }
 }

@@ -132,6 +132,7 @@ fn every_verb_has_an_example_that_works() {
         "measure http",
         "report",
         "reproduce",
+        "runs",
         "sim",
         "solve",
         "tpcc acid",
