@@ -28,7 +28,8 @@ Limits: pQQ, mean, rate or errors, for all documents or for one: 'p99<50ms',
 
 Examples:
   sekisho check .sekisho/runs/RUN.jsonl --expect 'p99<50ms'
-  sekisho check --last 2 --prediction .sekisho/predictions/P.json --slots 8
+  sekisho check .sekisho/runs/RUN.jsonl --prediction .sekisho/predictions/P.json
+  sekisho check --last 1 --expect 'p99<50ms'
   sekisho check .sekisho/runs/RUN.jsonl --against .sekisho/runs/RUN.jsonl")]
 pub(crate) struct Args {
     /// Run records, of TPC-C's transactions without waits too

@@ -28,8 +28,8 @@ use super::tpcc;
 #[command(after_help = "\
 Examples:
   sekisho report .sekisho/runs/RUN.jsonl --out report.html
-  sekisho report .sekisho/predictions/P.json --slots 8 --last 2
-  sekisho report --last --expect 'p99<50ms'")]
+  sekisho report .sekisho/predictions/P.json --last 2
+  sekisho report --last 1 --expect 'p99<50ms'")]
 pub(crate) struct Args {
     /// Run records and at most one prediction or scenario
     #[arg(value_name = "FILE")]
@@ -50,11 +50,11 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+/// Contents of the files: runs, and at most one prediction.
+fn read(files: &[PathBuf]) -> Result<(Vec<RunRecord>, Option<Prediction>), Failure> {
     let mut runs = Vec::new();
     let mut prediction: Option<Prediction> = None;
-    let files = args.newest.with(&args.files)?;
-    for path in &files {
+    for path in files {
         if tpcc::is_record(path) {
             runs.push(turning("reading", || tpcc::read_run(path))?);
             continue;
@@ -72,6 +72,24 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
             return Err(Failure::Usage(cause.into()));
         }
     }
+    Ok((runs, prediction))
+}
+
+/// The runs that are not scored because nobody said how many slots their server had.
+fn unclear(prediction: Option<&Prediction>, runs: &[RunRecord], slots: Option<u32>) -> Vec<String> {
+    let (Some(prediction), None) = (prediction, slots) else { return Vec::new() };
+    match runs.iter().filter(|run| slots_told(prediction, run).len() > 1).count() {
+        0 => Vec::new(),
+        unclear => vec![format!(
+            "{unclear} of the runs: not held against the prediction, which speaks of several numbers of \
+             slots: say with `--slots` how many the server had"
+        )],
+    }
+}
+
+pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let files = args.newest.with(&args.files)?;
+    let (runs, prediction) = read(&files)?;
     let scores = match &prediction {
         Some(prediction) => scored(prediction, &runs, args.slots)?,
         None => Vec::new(),
@@ -85,19 +103,10 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         Some(prediction) => loop_report::of_prediction(prediction),
         None => turning("fitting", || loop_report::of_runs(&runs)),
     };
-    let mut notes = Vec::new();
-    if let Some(prediction) = &prediction {
-        let unclear = runs.iter().filter(|run| slots_told(prediction, run).len() > 1).count();
-        if unclear > 0 && args.slots.is_none() {
-            notes.push(format!(
-                "{unclear} of the runs: not held against the prediction, which speaks of several numbers \
-                 of slots: say with `--slots` how many the server had"
-            ));
-        }
-    }
+    let notes = unclear(prediction.as_ref(), &runs, args.slots);
     // The page shows the formula's curve, wherever runs were held against it.
     let approximation = prediction.as_ref().map_or(Approximation::NONE, Prediction::approximation);
-    let line = line(prediction.as_ref(), runs.len(), scores.len()) + &of_limits(&held);
+    let line = line(prediction.as_ref(), runs.len(), scores.len(), &held);
     let is_scenario = |path: &&PathBuf| path.extension().is_some_and(|end| end == "toml");
     let scenario = files.iter().find(is_scenario).map(PathBuf::as_path);
     let story = Story {
@@ -133,16 +142,18 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         return Ok(verdict);
     }
     let line = sentence(&format!("{word}: {line}"));
-    let mut text = format!("{line}\n");
-    let failing = held.iter().filter(|held| held.verdict != Verdict::Holds);
-    for held in failing {
-        text += &paragraph(&format!("{}: run {}: {}", held.verdict.word(), held.run, held.line));
-    }
-    for told in answer.lines.iter().chain(&notes) {
-        text += &paragraph(told);
-    }
+    let text = format!("{line}\n{}", reasons(&held, answer.lines.iter().chain(&notes)));
     say(out, &format!("{text}\n  report: {}\n", path.display()))?;
     Ok(verdict)
+}
+
+/// The limits that do not hold, and what else the page says at its top.
+fn reasons<'a>(held: &[Held], lines: impl Iterator<Item = &'a String>) -> String {
+    let failing = held.iter().filter(|held| held.verdict != Verdict::Holds);
+    let failing = failing.map(|held| {
+        paragraph(&format!("{}: run {}: {}", held.verdict.word(), held.run, held.line))
+    });
+    failing.chain(lines.map(|line| paragraph(line))).collect()
 }
 
 fn outcome(held: &Held) -> serde_json::Value {
@@ -195,20 +206,22 @@ fn of_limits(held: &[Held]) -> String {
 }
 
 /// Subject in a line; `scores` of so many `runs` speak of the prediction.
-fn line(prediction: Option<&Prediction>, runs: usize, scores: usize) -> String {
+fn line(prediction: Option<&Prediction>, runs: usize, scores: usize, held: &[Held]) -> String {
     let several = match runs {
         1 => "1 run".to_owned(),
         _ => format!("{runs} runs"),
     };
     match (prediction, scores) {
-        (None, _) => several,
+        (None, _) if held.is_empty() => format!("{several}, no prediction to hold against"),
+        (None, _) => several + &of_limits(held),
         (Some(prediction), _) if runs == 0 => {
             let (name, headline) = (&prediction.scenario.name, ask::headline(prediction));
             format!("{name}: {}", headline.trim_start_matches("answered: "))
         }
         (Some(prediction), scores) => {
             let by_formula = prediction.approximation().of_formula();
-            format!("{several}, {scores} held against the prediction{by_formula}")
+            let limits = of_limits(held);
+            format!("{several}, {scores} held against the prediction{by_formula}{limits}")
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `sekisho runs`: the stored runs, the newest first.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::Args as ClapArgs;
@@ -93,8 +93,8 @@ fn count(runs: usize) -> String {
     if runs == 1 { "1 run".into() } else { format!("{runs} runs") }
 }
 
-fn row(file: &PathBuf) -> Row {
-    Row { file: file.clone(), run: tpcc::read_run(file).map(|record| told(&record)) }
+fn row(file: &Path) -> Row {
+    Row { file: file.to_owned(), run: tpcc::read_run(file).map(|record| told(&record)) }
 }
 
 fn told(record: &RunRecord) -> Told {

@@ -135,6 +135,7 @@ fn every_verb_has_an_example_that_works() {
         "replay",
         "report",
         "reproduce",
+        "runs",
         "sim",
         "solve",
         "tpcc acid",

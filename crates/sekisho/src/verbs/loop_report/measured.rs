@@ -90,7 +90,7 @@ pub(super) fn numbers(judged: &Judged<'_>, held: &[Held]) -> Result<Section, Bro
 /// A load in few words, where its clients do not think.
 fn load(run: &RunRecord) -> String {
     match run.header.load {
-        LoadShape::Closed { think_s, .. } if think_s == 0.0 => advise::load_of(run).to_string(),
+        LoadShape::Closed { think_s: 0.0, .. } => advise::load_of(run).to_string(),
         _ => load_text(run),
     }
 }
