@@ -184,8 +184,8 @@ impl GateAccount {
             }
         }
         let (classes, fates) = (&mut self.classes, self.fates.as_deref_mut());
-        let mut fates = fates.unwrap_or_default();
-        self.ledger.step(at, event, actions, |news| hear(classes, &mut fates, &news))?;
+        let fates = fates.unwrap_or_default();
+        self.ledger.step(at, event, actions, |news| hear(classes, fates, &news))?;
         if let Event::Resize { server, slots } = *event {
             self.slots[server as usize] = slots;
         }
