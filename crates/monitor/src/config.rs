@@ -509,8 +509,9 @@ pub struct Timeouts {
     /// only one is tried again by whoever asks half a second after the last try failed, or sooner
     /// if this is shorter; who asks meanwhile hears why the last one failed.
     pub server_retry: Duration,
-    /// Time for which a database that only `*` names is kept that nobody uses, with its pools; it
-    /// goes sooner where others need the room. `None` for as long as nobody does.
+    /// Time for which a database that only `*` names, or that a reload has left out, is kept that
+    /// nobody uses, with its pools; it goes sooner where others need the room. `None` for as long as
+    /// nobody does.
     pub autodb_idle: Option<Duration>,
     /// From the beginning of a drain until what is still in flight is cut off.
     pub drain: Duration,

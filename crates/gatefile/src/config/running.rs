@@ -51,7 +51,8 @@ pub struct Connections {
     pub check: String,
     /// Pause before a server that let nobody in is tried again.
     pub retry: Span,
-    /// Idle time after which pools of databases are dropped that only `*` names.
+    /// Idle time after which pools of databases are dropped that only `*` names, or that a reload has left
+    /// out.
     pub autodb_idle: Timeout,
 }
 
