@@ -62,8 +62,12 @@ impl From<Verdict> for ExitCode {
 pub enum Failure {
     /// The user can mend it: what, where, and the way out. Exit code 2.
     Usage(String),
-    /// The machine is in the way: a file that cannot be written, a port that is taken. Exit code 1.
+    /// The machine is in the way: a file that cannot be written, a port that is taken. Exit code 2, as the
+    /// user can mend that too.
     Machine(String),
+    /// A fault of the program itself, which nobody but its authors can mend. Exit code 1, and nothing else
+    /// has that.
+    Defect(String),
     /// The user asked to stop: what it was at. Exit code 130.
     Interrupted(String),
 }
@@ -79,11 +83,16 @@ impl Failure {
         Failure::Machine(error.to_string())
     }
 
+    /// Fault of the program itself, as the error tells it.
+    pub fn defect(error: impl fmt::Display) -> Failure {
+        Failure::Defect(error.to_string())
+    }
+
     /// The exit code.
     pub fn code(&self) -> u8 {
         match self {
-            Failure::Machine(_) => 1,
-            Failure::Usage(_) => 2,
+            Failure::Defect(_) => 1,
+            Failure::Usage(_) | Failure::Machine(_) => 2,
             Failure::Interrupted(_) => Verdict::Interrupted.code(),
         }
     }
@@ -93,6 +102,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Usage(text) | Failure::Machine(text) => f.write_str(text),
+            Failure::Defect(text) => {
+                write!(f, "{text}; this is a defect of Sekisho: please report it with this line")
+            }
             Failure::Interrupted(at) => write!(f, "interrupted while {at}"),
         }
     }

@@ -156,7 +156,7 @@ impl Site {
             backlog: 1024,
         })
         .map_err(Failure::machine)?;
-        let listen = "127.0.0.1:0".parse().map_err(Failure::machine)?;
+        let listen = "127.0.0.1:0".parse().map_err(Failure::defect)?;
         let mut config = Config::new(listen, vec![origin.address()], FITTED.0);
         config.record_max = 200_000;
         // The largest document fits, so that a slot is held for the server and never for a client.
@@ -227,7 +227,7 @@ impl Site {
         match finished {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => return Err(Failure::machine(error)),
-            Err(_) => return Err(Failure::Machine("the gate panicked".into())),
+            Err(_) => return Err(Failure::Defect("the gate panicked".into())),
         }
         Ok(match recording {
             None => "The gate was not recorded.".into(),
@@ -293,7 +293,7 @@ impl Demo {
 
     fn check(&mut self, record: RunRecord, slots: u32) -> Result<(), Failure> {
         let point = advise::point_for(&self.prediction, &record, Some(slots))
-            .ok_or_else(|| Failure::Machine("the demo did not ask about its own check".into()))?;
+            .ok_or_else(|| Failure::Defect("the demo did not ask about its own check".into()))?;
         let options = Options { seed: self.prediction.seed, ..quick() };
         let scenario = &self.prediction.scenario;
         let score = advise::score(scenario, point, &record, Tolerance::default(), &options)

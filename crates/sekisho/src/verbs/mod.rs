@@ -84,9 +84,12 @@ pub fn main(supervised: origin::Supervised) -> ExitCode {
     };
     let session = Session::new();
     let mut out = std::io::stdout().lock();
-    match run(&call.verb, supervised, &session, &mut out) {
-        Ok(verdict) => verdict.into(),
-        Err(failure) => {
+    let work = || run(&call.verb, supervised, &session, &mut out);
+    match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
+        Ok(Ok(verdict)) => verdict.into(),
+        // Its place and cause are on standard error already.
+        Err(_) => ExitCode::from(Failure::Defect(String::new()).code()),
+        Ok(Err(failure)) => {
             // Where even that cannot be written, the exit code still tells.
             write!(std::io::stderr(), "{}", message(&format!("error: {failure}"))).ok();
             ExitCode::from(failure.code())

@@ -251,7 +251,7 @@ fn terminals_run_on_a_database_and_leave_a_record() {
     assert!(page.contains("Throughput against connections"));
     let words = [&words[..], &more[2..], &["--connections", "1", "--report", "no/such/place.html"]];
     let ended = sekisho(&folder, &words.concat());
-    assert_eq!(ended.code, 1, "{ended:?}");
+    assert_eq!(ended.code, 2, "{ended:?}");
     assert!(folder.join(ended.after("record")).exists(), "what was measured is told all the same");
     assert!(ended.err.contains("place.html cannot be written"), "{ended:?}");
 }

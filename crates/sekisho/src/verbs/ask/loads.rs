@@ -102,7 +102,7 @@ pub(crate) fn store_prediction(
     path: &std::path::Path,
     prediction: &Prediction,
 ) -> Result<(), Failure> {
-    let text = serde_json::to_string_pretty(prediction).map_err(Failure::machine)?;
+    let text = serde_json::to_string_pretty(prediction).map_err(Failure::defect)?;
     store::write_whole(path, &text)
 }
 

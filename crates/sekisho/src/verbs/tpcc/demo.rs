@@ -453,7 +453,7 @@ impl Demo {
             let [_, most] = of.clients;
             Some((best(of, servers, most)?, most))
         });
-        let (best, most) = found.ok_or_else(|| Failure::Machine("the fit has no demand".into()))?;
+        let (best, most) = found.ok_or_else(|| Failure::Defect("the fit has no demand".into()))?;
         let unseen = unseen(best.connections, &fitted, most);
         let mut clients = [fitted, unseen.clone(), vec![best.connections]].concat();
         clients.sort_unstable();
@@ -481,7 +481,7 @@ impl Demo {
 
     fn check(&mut self, pressed: Pressed) -> Result<(), Failure> {
         let point = advise::point_for(&self.prediction, &pressed.run, None)
-            .ok_or_else(|| Failure::Machine("the demo did not ask about its own check".into()))?;
+            .ok_or_else(|| Failure::Defect("the demo did not ask about its own check".into()))?;
         let options = Options { seed: self.prediction.seed, ..quick() };
         let scenario = &self.prediction.scenario;
         let score = advise::score(scenario, point, &pressed.run, Tolerance::default(), &options)
@@ -671,7 +671,7 @@ impl Demo {
                 number(busy.map(|busy| busy * 100.0)),
                 number(run.processors_each(self.cores).map(|each| each * 1e3)),
             ];
-            table = table.row(row).map_err(Failure::machine)?;
+            table = table.row(row).map_err(Failure::defect)?;
         }
         let columns = ["parameter", "value", "95 % region"].map(Column::plain);
         let mut fitted = ReportTable::new("The fitted numbers", columns);
@@ -680,7 +680,7 @@ impl Demo {
             let calibration = self.fit.scenario.calibration.as_ref();
             let [value, region] = fit::value_and_region(name, parameter, calibration);
             let row = [name.clone(), value, region].map(Cell::Text);
-            fitted = fitted.row(row).map_err(Failure::machine)?;
+            fitted = fitted.row(row).map_err(Failure::defect)?;
         }
         let mut section = Section::new("How many connections, and why")
             .paragraph(self.why())

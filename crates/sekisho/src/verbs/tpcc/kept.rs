@@ -92,7 +92,7 @@ impl Kept {
     }
 
     fn write(&self) -> Result<(), Failure> {
-        let text = serde_json::to_string(self).map_err(Failure::machine)?;
+        let text = serde_json::to_string(self).map_err(Failure::defect)?;
         store::write_whole(&self.path, text + "\n")
     }
 

@@ -346,7 +346,7 @@ impl Demo {
         });
         let limit = format!("The limit is {}.", time(self.limit_s));
         let figure = |title, caption: &str, curves| {
-            Figure::new(title, caption, curves).map_err(Failure::machine)
+            Figure::new(title, caption, curves).map_err(Failure::defect)
         };
         Ok(Section::new("More and more clients")
             .figure(figure("Throughput against clients", caption, throughput)?)
@@ -375,7 +375,7 @@ impl Demo {
                     Cell::Number(seen.repeated()),
                     memory,
                 ];
-                table = table.row(cells).map_err(Failure::machine)?;
+                table = table.row(cells).map_err(Failure::defect)?;
             }
         }
         Ok(Section::new("The numbers").table(table))

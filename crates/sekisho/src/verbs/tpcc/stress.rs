@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let target = Target::open(database, private, (warehouses, seed), session)?;
     let Some(target) = target else { return terminals::not_begun(&args.terminals, out) };
     let (mut runs, mut verdict) = (Vec::new(), Verdict::Holds);
-    let mut report = Err(Failure::Machine("nothing was run".into()));
+    let mut report = Err(Failure::Defect("nothing was run".into()));
     for &connections in &args.connections {
         let (ramp, measure) = (terminals::span(args.ramp)?, terminals::span(args.measure)?);
         let plan = args.terminals.plan(Pace::Stress, connections, ramp, measure);

@@ -105,7 +105,7 @@ pub(super) fn page_as(runs: &[Run], verdict: Verdict, line: &str) -> Result<Repo
         [run] => one::build(report, run),
         runs => several::build(report, runs),
     };
-    built.map_err(|Broken(error)| Failure::Machine(format!("the report: {error}")))
+    built.map_err(|Broken(error)| Failure::Defect(format!("the report: {error}")))
 }
 
 fn title(runs: &[Run]) -> String {

@@ -338,7 +338,7 @@ fn blocks(run: &Measured) -> f64 {
 /// Keeps the scenario with three disks, for questions of the user's own.
 fn kept(three: &DiskModel) -> Result<PathBuf, Failure> {
     let path = store::path("scenarios", &format!("{}.toml", store::new_id()))?;
-    let text = toml::to_string(&three.scenario(8)).map_err(Failure::machine)?;
+    let text = toml::to_string(&three.scenario(8)).map_err(Failure::defect)?;
     store::write_whole(&path, text)?;
     Ok(path)
 }

@@ -139,7 +139,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let found = terminals::verified(&args.terminals, &target, session, &outcome)?;
     let verdict = and_verified(verdict, found.as_ref());
     let path = store::path("runs", &format!("{}.tune.json", tuning.id))?;
-    let object = serde_json::to_value(&tuning).map_err(Failure::machine)?;
+    let object = serde_json::to_value(&tuning).map_err(Failure::defect)?;
     store::write_whole(&path, format!("{object}\n"))?;
     let text = text::Text { tuning: &tuning, outcome: &outcome, named, tries, verdict };
     if args.terminals.json {
