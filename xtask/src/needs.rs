@@ -24,6 +24,11 @@ const NEEDS: &[Need] = &[
         reason: "the report is opened in a real browser",
     },
     Need {
+        programs: &["promtool"],
+        package: "prometheus",
+        reason: "the alerts of the gates are checked and tested; the program is in no smaller package",
+    },
+    Need {
         programs: &["apache2", "httpd"],
         package: "apache2-bin",
         reason: "a private prefork Apache is measured; the package starts no service",
@@ -230,6 +235,7 @@ mod tests {
         assert_eq!(
             found,
             [
+                "prometheus",
                 "apache2-bin",
                 "nginx",
                 "python3-venv",

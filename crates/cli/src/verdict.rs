@@ -101,7 +101,9 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Usage(text) | Failure::Machine(text) => f.write_str(text),
-            Failure::Defect(text) => write!(f, "{text}; this is a defect of sekisho"),
+            Failure::Defect(text) => {
+                write!(f, "{text}; this is a defect of Sekisho: please report it with this line")
+            }
             Failure::Interrupted(at) => write!(f, "interrupted while {at}"),
         }
     }

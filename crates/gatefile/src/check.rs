@@ -312,6 +312,7 @@ impl Found {
             ("connections.check-after".to_owned(), Some(kept.check_after)),
             ("connections.retry".to_owned(), Some(kept.retry)),
             ("pool.own-writes".to_owned(), Some(pool.own_writes)),
+            ("timeouts.drain-delay".to_owned(), Some(timeouts.drain_delay)),
         ];
         if let Unreachable::AtMost(span) = pool.unreachable {
             may_be_zero.push(("pool.unreachable".to_owned(), Some(span)));

@@ -111,7 +111,7 @@ impl Part {
 }
 
 /// Keys of ours that no key of PgBouncer says, and what they need.
-pub(super) const OURS: [(&str, Part); 21] = [
+pub(super) const OURS: [(&str, Part); 22] = [
     ("take-over", Restart),
     ("auto", Monitor),
     ("database.server.role", Roles),
@@ -131,6 +131,7 @@ pub(super) const OURS: [(&str, Part); 21] = [
     ("pool.early-rejection", Monitor),
     ("pool.own-writes", Roles),
     ("timeouts.stalled", Deadlines),
+    ("timeouts.drain-delay", Console),
     ("admin.http", Console),
     ("record", Monitor),
 ];

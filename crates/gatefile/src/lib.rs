@@ -1,4 +1,5 @@
-//! Files of the gate for PostgreSQL: our own format, PgBouncer's, and each as the other.
+//! Files of the gates. Of the gate for PostgreSQL: our own format, PgBouncer's, and each as the other. Of
+//! the gate for HTTP: our own format, [`HttpFile`], in the same words.
 //!
 //! | file | what it is |
 //! | --- | --- |
@@ -16,6 +17,7 @@ mod check;
 mod config;
 mod convert;
 mod from_ini;
+mod http;
 mod ini;
 mod jobs;
 mod keys;
@@ -33,6 +35,7 @@ use std::path::Path;
 
 pub use check::Contradiction;
 pub use config::*;
+pub use http::*;
 pub use keys::{Part, Verdict};
 pub use support::support;
 pub use to_monitor::{AGAIN, to_monitor, unresolved};

@@ -1,6 +1,7 @@
 //! Our own format: reading, and where in the text a key stands.
 
 use formats::scenario_file::{explain, line_at};
+use serde::de::DeserializeOwned;
 use toml::Value;
 use toml::de::{DeTable, DeValue};
 
@@ -11,28 +12,46 @@ use super::{FileError, Files, Loaded, Unsupported, check};
 
 /// Reads a configuration and says what is wrong with it, by lines.
 pub(super) fn read(name: &str, text: &str, files: &dyn Files) -> Result<Loaded, FileError> {
-    // Lines are counted as they are in the file; the mark has none.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let file: GateFile =
-        toml::from_str(text).map_err(|error| FileError::new(explain(name, text, &error)))?;
+    let file: GateFile = parse(name, text)?;
     if file.format != FORMAT {
-        let cause = match file.format {
-            0 => format!("the key `format` is missing; the file begins with `format = {FORMAT}`"),
-            other => format!("`format = {other}` is not known; this program reads {FORMAT}"),
-        };
-        return Err(FileError::new(format!("{name}:1: {cause}")));
+        return Err(unknown_format(name, file.format));
     }
-    let tree = DeTable::parse(text).ok();
-    let place = |path: &str| {
-        let line = tree.as_ref().and_then(|tree| line_of(text, tree.get_ref(), path));
-        line.map_or_else(|| name.to_owned(), |line| format!("{name}:{line}"))
-    };
+    let place = places(name, text);
     let found = check::check(&file, files).into_iter();
     let contradictions = found
         .map(|found| format!("{}: `{}`: {}", place(&found.path), found.path, found.cause))
         .collect();
     let unsupported = unsupported(&file, &place);
     Ok(Loaded { file, warnings: Vec::new(), replaced: Vec::new(), unsupported, contradictions })
+}
+
+/// Reads the text of the file of this name.
+///
+/// # Errors
+/// The line of what is wrong, its cause, and the nearest key.
+pub(super) fn parse<T: DeserializeOwned>(name: &str, text: &str) -> Result<T, FileError> {
+    // Lines are counted as they are in the file; the mark has none.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    toml::from_str(text).map_err(|error| FileError::new(explain(name, text, &error)))
+}
+
+/// Why a file of another format, or of none, cannot be read.
+pub(super) fn unknown_format(name: &str, format: u32) -> FileError {
+    let cause = match format {
+        0 => format!("the key `format` is missing; the file begins with `format = {FORMAT}`"),
+        other => format!("`format = {other}` is not known; this program reads {FORMAT}"),
+    };
+    FileError::new(format!("{name}:1: {cause}"))
+}
+
+/// Where in the text of the file of this name a key stands: `file:line`.
+pub(super) fn places<'t>(name: &'t str, text: &'t str) -> impl Fn(&str) -> String + 't {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let tree = DeTable::parse(text).ok();
+    move |path: &str| {
+        let line = tree.as_ref().and_then(|tree| line_of(text, tree.get_ref(), path));
+        line.map_or_else(|| name.to_owned(), |line| format!("{name}:{line}"))
+    }
 }
 
 /// The keys of the file that do nothing yet.

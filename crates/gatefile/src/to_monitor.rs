@@ -521,6 +521,7 @@ fn timeouts(file: &GateFile) -> Timeouts {
         server_lifetime: span(file.connections.lifetime),
         server_retry: span(file.connections.retry),
         autodb_idle: timeout(file.connections.autodb_idle),
+        drain_delay: span(file.timeouts.drain_delay),
         drain: span(file.timeouts.drain),
         ..Timeouts::default()
     }

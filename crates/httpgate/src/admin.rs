@@ -1,10 +1,13 @@
-//! The gate's own small server: what it counts, whether it is well, and its controls. Apart from
-//! the gate, so that it answers when the gate is full.
+//! The gate's own small server: a live page, what it counts, whether it is well, and its controls. Apart
+//! from the gate, so that it answers when the gate is full.
 //!
 //! | request | answer |
 //! | --- | --- |
+//! | `GET /` | the live page |
+//! | `GET /state.json` | what it shows |
 //! | `GET /metrics` | what is counted, as Prometheus reads it |
-//! | `GET /health` | 200 while a server is up and the gate does not drain, else 503 |
+//! | `GET /healthz` | 200 as long as the gate goes on |
+//! | `GET /readyz` | 200 while a server is up and the gate does not drain, else 503 |
 //! | `GET /model` | what is found of the servers, as JSON: SHOW MODEL of the gate for PostgreSQL |
 //! | `GET /whatif?slots=16` | what would be with other `slots`, `arrivals` (`x1.5`), `servers` or `policy` (`shared`), as JSON: SHOW WHATIF |
 //! | `POST /slots?server=0&slots=8` | gives that server so many slots |
@@ -12,11 +15,12 @@
 //! | `POST /pause`, `POST /resume` | starts no jobs; starts them again |
 //!
 //! The controls answer to loopback addresses only, and to no browser: a page from elsewhere could
-//! make one send them.
+//! make one send them. On a loopback address, requests for other names than addresses and `localhost` are
+//! refused: a page from elsewhere could have its own name lead here, and read.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use gate::{Report, Share};
 use live::{Estimate, WhatIf};
@@ -29,6 +33,7 @@ use super::buf::Buf;
 use super::message::{HeadScan, Request, Version, room};
 use super::rewrite::After;
 use super::server::Shared;
+use super::state::{self, PAGE};
 
 /// Limit of connections at once; more are turned away.
 const CONNECTIONS_MAX: usize = 16;
@@ -68,19 +73,33 @@ async fn answer(shared: &Shared, mut stream: TcpStream, peer: SocketAddr) -> std
         }
         let refuse = |error: super::message::HeadError| (error.status(), format!("{error}\n"));
         let mut fields = room();
+        let mut body = WithBody::Yes;
+        let own = stream.local_addr()?.ip();
         let (status, kind, text) = match scan.scan(&bytes, HEAD_MAX) {
             Ok(None) => continue,
             Ok(Some(span)) => match Request::parse(&bytes[span.start..span.end], &mut fields) {
-                Ok(request) => match modelled(shared, &request).await {
-                    Some((status, text)) => (status, JSON, text),
-                    None => plain(respond(shared, &request, peer)),
-                },
+                Ok(request) if own.to_canonical().is_loopback() && !is_own(request.host) => {
+                    plain((
+                        421,
+                        "ask by an address or as localhost: other names do not lead here\n".into(),
+                    ))
+                }
+                Ok(request) => {
+                    if request.method == "HEAD" {
+                        body = WithBody::No;
+                    }
+                    match modelled(shared, &request).await {
+                        Some((status, text)) => (status, JSON, text),
+                        None => respond(shared, &request, peer),
+                    }
+                }
                 Err(error) => plain(refuse(error)),
             },
             Err(error) => plain(refuse(error)),
         };
-        let answer = Answer { kind, ..Answer::plain(status, &text) };
-        answer.write(Version::Http11, WithBody::Yes, After::Close, &mut out);
+        let fields = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")];
+        let answer = Answer { kind, fields: &fields, ..Answer::plain(status, &text) };
+        answer.write(Version::Http11, body, After::Close, &mut out);
         break;
     }
     stream.write_all(out.filled()).await?;
@@ -98,7 +117,7 @@ async fn answer(shared: &Shared, mut stream: TcpStream, peer: SocketAddr) -> std
 const JSON: &str = "application/json";
 
 fn plain((status, text): (u16, String)) -> (u16, &'static str, String) {
-    (status, "text/plain; version=0.0.4; charset=utf-8", text)
+    (status, "text/plain; charset=utf-8", text)
 }
 
 /// Answer of the model, if the request is for one.
@@ -110,8 +129,8 @@ async fn modelled(shared: &Shared, request: &Request<'_, '_>) -> Option<(u16, St
         serde_json::to_string(rows).expect("numbers and texts become JSON") + "\n"
     };
     match (request.method, path) {
-        ("GET", "/model") => Some((200, right(&shared.estimates()))),
-        ("GET", "/whatif") => {
+        ("GET" | "HEAD", "/model") => Some((200, right(&shared.estimates()))),
+        ("GET" | "HEAD", "/whatif") => {
             let Some(asked) = parse_what_if(query) else {
                 let wanted = "slots=<n>&arrivals=x<factor>&servers=<n>&policy=<name>, one at least";
                 return Some((400, wrong(format!("wanted: /whatif?{wanted}"))));
@@ -154,39 +173,65 @@ fn parse_what_if(query: &str) -> Option<WhatIf> {
     Some(asked)
 }
 
-fn respond(shared: &Shared, request: &Request<'_, '_>, peer: SocketAddr) -> (u16, String) {
+/// True if a host is an address, this machine, or none: HTTP/1.0 names none.
+fn is_own(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    name.is_empty() || name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+}
+
+fn respond(
+    shared: &Shared,
+    request: &Request<'_, '_>,
+    peer: SocketAddr,
+) -> (u16, &'static str, String) {
     let target = request.target.rest;
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     match (request.method, path) {
-        ("GET", "/metrics") => (200, shared.snapshot().prometheus(&shared.estimates())),
-        ("GET", "/health") => health(shared),
+        ("GET" | "HEAD", "/" | "") => (200, "text/html; charset=utf-8", PAGE.clone()),
+        ("GET" | "HEAD", "/state.json") => (200, JSON, state_json(shared)),
+        ("GET" | "HEAD", "/metrics") => {
+            let text = shared.snapshot().prometheus(&shared.estimates());
+            (200, "text/plain; version=0.0.4; charset=utf-8", text)
+        }
+        ("GET" | "HEAD", "/healthz") => plain((200, "ok\n".to_owned())),
+        ("GET" | "HEAD", "/readyz") => plain(ready(shared)),
         ("POST", "/slots" | "/report" | "/pause" | "/resume") => {
             let from_page = request.fields.iter().any(|f| f.name.eq_ignore_ascii_case("origin"));
             if !peer.ip().to_canonical().is_loopback() || from_page {
-                return (403, "controls answer to programs on this machine only\n".to_owned());
+                let why = "controls answer to programs on this machine only\n";
+                return plain((403, why.to_owned()));
             }
-            control(shared, path, query)
+            plain(control(shared, path, query))
         }
         (
             _,
-            "/metrics" | "/health" | "/model" | "/whatif" | "/slots" | "/report" | "/pause"
-            | "/resume",
-        ) => (405, format!("GET {GETS}, POST {POSTS}\n")),
-        _ => (404, format!("there are GET {GETS}, POST {POSTS}\n")),
+            "/" | "" | "/state.json" | "/metrics" | "/healthz" | "/readyz" | "/model" | "/whatif"
+            | "/slots" | "/report" | "/pause" | "/resume",
+        ) => plain((405, format!("GET {GETS}, POST {POSTS}\n"))),
+        _ => plain((404, format!("there are GET {GETS}, POST {POSTS}\n"))),
     }
 }
 
-const GETS: &str = "/metrics, /health, /model and /whatif";
+const GETS: &str = "/, /state.json, /metrics, /healthz, /readyz, /model and /whatif";
 const POSTS: &str = "/slots, /report, /pause and /resume";
 
-fn health(shared: &Shared) -> (u16, String) {
-    if shared.draining.get() {
+fn ready(shared: &Shared) -> (u16, String) {
+    if !shared.is_open() {
         (503, "draining\n".to_owned())
     } else if shared.driver.any_up() {
         (200, "ok\n".to_owned())
     } else {
         (503, "no server is up\n".to_owned())
     }
+}
+
+/// The gate as the live page shows it.
+fn state_json(shared: &Shared) -> String {
+    let config = shared.config();
+    state::json(&shared.snapshot(), &config.gate, SystemTime::now(), &shared.estimates())
 }
 
 fn control(shared: &Shared, path: &str, query: &str) -> (u16, String) {

@@ -3,11 +3,15 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use gate::{DisciplineSpec, GateSpec, LoadInformation, Queues, RouterSpec, ServerSpec};
 use thiserror::Error;
+use tokio_rustls::rustls::ServerConfig;
 
+pub use super::classes::{Class, Field, Text};
 pub use super::rewrite::Forwarded;
 pub use live::Auto;
 pub use tls::{Tls, TlsError};
@@ -27,8 +31,9 @@ pub struct Config {
     pub auto: Option<Auto>,
     /// Receiver of the decisions about the slots, line by line.
     pub decisions: Option<fn(&str)>,
-    /// Classes of requests with their priorities; the first that fits counts. A request that none
-    /// fits is of class 0 and priority 0, without a size.
+    /// Classes of requests with their priorities; the first that fits counts, and the first has the
+    /// number 1. A request that none fits is of class 0, `other`, and priority 0, without a size. At most
+    /// [`CLASSES_MAX`].
     pub classes: Vec<Class>,
     /// Key of a request, for routing and cohorts by key.
     pub key: Key,
@@ -40,9 +45,11 @@ pub struct Config {
     pub health: Health,
     /// The certificate, if clients connect with TLS.
     pub tls: Option<Tls>,
-    /// Address of `/metrics`, `/health` and the controls; port 0 takes a free one. The controls
-    /// answer to loopback addresses only.
+    /// Address of the live page, `/metrics`, `/healthz`, `/readyz` and the controls; port 0 takes a free
+    /// one. The controls answer to loopback addresses only.
     pub admin: Option<SocketAddr>,
+    /// Log of requests, if there is to be one.
+    pub access_log: Option<AccessLog>,
     /// Limit of recorded events of the gate, from the start on; 0 for no recording.
     pub record_max: usize,
     /// Treatment of the forwarded fields that a client sent itself.
@@ -84,6 +91,7 @@ impl Config {
             health: Health::default(),
             tls: None,
             admin: None,
+            access_log: None,
             record_max: 0,
             forwarded: Forwarded::Replace,
         }
@@ -118,6 +126,7 @@ impl Config {
                 return Err(ConfigError::Limit { name, value, least, most });
             }
         }
+        self.check_classes()?;
         let path = match &self.health.probe {
             Probe::Get(path) => path.as_str(),
             Probe::Connect => "/",
@@ -128,14 +137,68 @@ impl Config {
         Ok(())
     }
 
+    /// Checks that a gate can begin with it, as far as that can be told without listening.
+    ///
+    /// # Errors
+    /// If it is invalid, or the certificate cannot be used.
+    pub fn try_out(&self) -> Result<(), StartError> {
+        self.tried_out().map(drop)
+    }
+
+    /// The same, with its certificate.
+    ///
+    /// # Errors
+    /// If it is invalid, or the certificate cannot be used.
+    pub(crate) fn tried_out(&self) -> Result<Option<Arc<ServerConfig>>, StartError> {
+        self.check()?;
+        // The specification is checked here rather than in the thread that runs it.
+        gate::Gate::new(&self.gate)?;
+        Ok(self.tls.as_ref().map(|tls| tls::load(tls, b"http/1.1")).transpose()?)
+    }
+
+    fn check_classes(&self) -> Result<(), ConfigError> {
+        let (value, most) = (self.classes.len(), CLASSES_MAX);
+        if value > most {
+            return Err(ConfigError::Limit { name: "classes", value, least: 0, most });
+        }
+        for (at, class) in self.classes.iter().enumerate() {
+            let others = self.classes[..at].iter().map(|class| &*class.name);
+            if others.chain([OTHER]).any(|name| name == class.name) {
+                return Err(ConfigError::ClassTwice(class.name.clone()));
+            }
+        }
+        Ok(())
+    }
+
     /// The names of the classes, by their number: that of requests of none is `other`.
     pub(crate) fn class_names(&self) -> Vec<String> {
-        let prefix = |number: usize| {
-            let class = self.classes.iter().find(|class| class.class as usize == number);
-            class.map_or_else(|| "other".to_owned(), |class| class.prefix.clone())
-        };
-        (0..=self.classes.len()).map(prefix).collect()
+        let names = self.classes.iter().map(|class| class.name.clone());
+        std::iter::once(OTHER.to_owned()).chain(names).collect()
     }
+}
+
+/// The class of requests that no class fits.
+const OTHER: &str = "other";
+
+/// The most classes of a gate beside `other`, as each is told in the metrics.
+pub const CLASSES_MAX: usize = 255;
+
+/// The log of requests: one JSON object a line for each request that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccessLog {
+    /// The file, which is added to; none is standard output.
+    pub file: Option<PathBuf>,
+    /// Part of the target that is written.
+    pub target: LoggedTarget,
+}
+
+/// Part of a request's target that is written to the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoggedTarget {
+    /// The path alone: a query may hold what is nobody's to read.
+    Path,
+    /// The path with the query.
+    PathAndQuery,
 }
 
 /// The most slots that one server may have; each costs memory.
@@ -143,29 +206,6 @@ pub(crate) const SLOTS_MAX: u32 = 1 << 20;
 
 /// A job's id has 24 bits for the place of its connection.
 pub(crate) const CONNECTIONS_MAX: usize = (1 << 24) - 1;
-
-/// A class of requests.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Class {
-    /// The targets that it holds: those that begin so, `/reports/` for instance.
-    pub prefix: String,
-    /// The index that its jobs carry in recordings.
-    pub class: u32,
-    /// Its importance; under strict priority the larger number goes first.
-    pub priority: u8,
-    /// Service that its requests need, in a unit of one's own that is the same for all classes; 0
-    /// if nobody knows.
-    pub size: u64,
-    /// The longest wait of its requests, if that is shorter than the gate's.
-    pub wait_max: Option<Duration>,
-}
-
-impl Class {
-    /// A class of the lowest priority, without a size.
-    pub fn new(prefix: impl Into<String>, class: u32) -> Class {
-        Class { prefix: prefix.into(), class, priority: 0, size: 0, wait_max: None }
-    }
-}
 
 /// Key of a request: requests of one key go to one server where that is decided by key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,7 +238,10 @@ pub struct Timeouts {
     pub abandoned: Duration,
     /// Time that a connection to a server is kept without a request.
     pub pool_idle: Duration,
-    /// From the beginning of a drain until what is still in flight is cut off.
+    /// From the beginning of a drain until no connection is accepted any more: `/readyz` says no meanwhile,
+    /// so that a load balancer sends nobody here by then.
+    pub drain_delay: Duration,
+    /// From the end of that until what is still in flight is cut off.
     pub drain: Duration,
 }
 
@@ -213,6 +256,7 @@ impl Default for Timeouts {
             hold: Duration::from_secs(600),
             abandoned: Duration::from_secs(5),
             pool_idle: Duration::from_secs(4),
+            drain_delay: Duration::ZERO,
             drain: Duration::from_secs(30),
         }
     }
@@ -324,6 +368,11 @@ pub enum ConfigError {
     /// The health check asks for something that is no path.
     #[error("the health check's path {0:?} must begin with / and hold no spaces")]
     ProbePath(String),
+    /// Two classes have one name.
+    #[error(
+        "the class {0:?} is there twice, or has the name of those of no class; name each otherwise"
+    )]
+    ClassTwice(String),
 }
 
 /// Why a gate could not start.
@@ -341,6 +390,14 @@ pub enum StartError {
     Listen {
         /// The address.
         address: SocketAddr,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The log could not be opened.
+    #[error("cannot write the access log {}: {source}; name a file in a folder that exists", path.display())]
+    AccessLog {
+        /// Its file.
+        path: PathBuf,
         /// The system's reason.
         source: io::Error,
     },

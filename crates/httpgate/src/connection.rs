@@ -8,10 +8,11 @@ use std::time::Duration;
 use gate::{Reason, Time};
 use tokio::net::TcpStream;
 
+use super::access_log::{Course, Ended, Requested};
 use super::answer::{Answer, WithBody};
 use super::body::Framing;
 use super::config::{Config, Key};
-use super::driver::{Held, Wanted};
+use super::driver::{Held, Numbered, Wanted};
 use super::exchange::{Exchange, Failure, How, Outcome, Plan};
 use super::io::{ClientIo, Wires};
 use super::message::{Asked, HeadError, HeadScan, HeadSpan, Request, Version, room};
@@ -30,6 +31,13 @@ pub(crate) struct Connection {
     wires: Wires,
     /// True if the client may still be sending a body that nobody will read.
     unread: bool,
+    /// Course of the request that is under way.
+    course: Option<Course>,
+    /// The same request as it was asked, if it is logged.
+    requested: Option<Requested>,
+    since: Time,
+    /// Bytes taken from the client and sent to it before that request.
+    before: (u64, u64),
 }
 
 /// Fate of a connection after a request.
@@ -87,30 +95,46 @@ impl Connection {
     /// Serves a client until its connection ends.
     pub(crate) async fn serve(shared: Rc<Shared>, socket: TcpStream, peer: SocketAddr) {
         let watch = shared.watches.add();
-        let deadline = shared.driver.now() + shared.config.timeouts.head;
-        let client = match &shared.tls {
-            None => ClientIo::Plain(socket),
+        let since = shared.driver.now();
+        let deadline = since + shared.config().timeouts.head;
+        let acceptor = shared.acceptor();
+        let scheme = if acceptor.is_some() { "https" } else { "http" };
+        let client = match acceptor {
+            None => ClientIo::plain(socket),
             Some(acceptor) => match watch.until(deadline, acceptor.accept(socket)).await {
-                Some(Ok(stream)) => ClientIo::Tls(Box::new(stream)),
+                Some(Ok(stream)) => ClientIo::tls(stream),
                 // No request was made, and there is no way to answer.
                 Some(Err(_)) | None => return,
             },
         };
-        let scheme = if shared.tls.is_some() { "https" } else { "http" };
         let origin = Origin::new(peer.ip(), scheme);
-        let wires = Wires::new(&shared.config.limits);
-        let mut connection = Connection { shared, watch, client, origin, wires, unread: false };
+        let wires = Wires::new(&shared.config().limits);
+        let (course, requested, before) = (None, None, (0, 0));
+        let mut connection = Connection {
+            shared,
+            watch,
+            client,
+            origin,
+            wires,
+            unread: false,
+            course,
+            requested,
+            since,
+            before,
+        };
         connection.run().await;
     }
 
     async fn run(&mut self) {
         let mut patience = Patience::First;
         loop {
+            self.before = self.passed();
             let next = match self.read_head(patience).await {
                 Head::Request(plan) => self.request(plan).await,
                 Head::Answered(after) => self.flushed(after).await,
                 Head::Nothing => Next::Drop,
             };
+            self.account();
             match next {
                 Next::Request => self.wires.shrink(),
                 Next::Close => return self.close().await,
@@ -120,6 +144,27 @@ impl Connection {
         }
     }
 
+    /// Bytes taken from the client and sent to it so far.
+    fn passed(&self) -> (u64, u64) {
+        let (received, sent) = self.client.passed();
+        (received - self.wires.client_in.len() as u64, sent)
+    }
+
+    /// Counts the request that was under way, if one was, and writes its line.
+    fn account(&mut self) {
+        let Some(mut course) = self.course.take() else { return };
+        let (received, sent) = self.passed();
+        course.received = received - self.before.0;
+        course.sent = sent - self.before.1;
+        course.response = self.shared.driver.now().since(self.since);
+        self.shared.ended(&course, self.requested.take().as_ref(), self.origin.ip());
+    }
+
+    fn ends(&mut self, outcome: Ended, reason: Option<&'static str>) {
+        let course = self.course.get_or_insert_default();
+        (course.outcome, course.reason) = (Some(outcome), reason);
+    }
+
     /// Waits for a request and the whole of its head; writes the head for the server into its
     /// buffer.
     async fn read_head(&mut self, patience: Patience) -> Head {
@@ -127,10 +172,10 @@ impl Connection {
         let mut begun = !self.wires.client_in.is_empty();
         let mut armed = false;
         let Connection { shared, watch, client, wires, .. } = self;
-        let timeouts = &shared.config.timeouts;
+        let timeouts = shared.config().timeouts;
         let found = std::future::poll_fn(|cx| {
             loop {
-                match scan.scan(wires.client_in.filled(), shared.config.limits.head) {
+                match scan.scan(wires.client_in.filled(), wires.head_max) {
                     Ok(Some(span)) => return Poll::Ready(Ok(span)),
                     Ok(None) => {}
                     Err(error) => return Poll::Ready(Err(Some(error))),
@@ -148,7 +193,7 @@ impl Connection {
                     Poll::Ready(_) => return Poll::Ready(Err(None)),
                     Poll::Pending => {
                         let idle = !begun && patience == Patience::Idle;
-                        if idle && shared.draining.get() {
+                        if idle && shared.is_draining() {
                             return Poll::Ready(Err(None));
                         }
                         if !armed {
@@ -168,6 +213,8 @@ impl Connection {
             Ok(span) => self.parse(span),
             Err(Some(error)) => self.refuse_head(error),
             Err(None) if late && begun => {
+                self.since = self.shared.driver.now();
+                self.ends(Ended::Invalid, Some("head-timeout"));
                 let text = "the head of the request did not arrive in time\n";
                 self.answer(&Answer::plain(408, text), None, After::Close);
                 Head::Answered(After::Close)
@@ -177,6 +224,8 @@ impl Connection {
     }
 
     fn parse(&mut self, span: HeadSpan) -> Head {
+        self.since = self.shared.driver.now();
+        let config = self.shared.config();
         let Wires { client_in, server_out, .. } = &mut self.wires;
         let bytes = &client_in.filled()[span.start..span.end];
         let mut fields = room();
@@ -184,18 +233,22 @@ impl Connection {
             Ok(request) => request,
             Err(error) => return self.refuse_head(error),
         };
-        let plan = plan(&request, &self.shared.config, &self.origin);
+        let numbering = self.shared.driver.numbering();
+        let plan = plan(&request, &config, numbering, &self.origin);
+        self.course = Some(Course { class: plan.wanted.class, ..Course::default() });
+        let target = config.access_log.as_ref().map(|log| log.target);
+        self.requested =
+            target.and_then(|target| self.shared.requests.borrow().requested(&request, target));
         let here = request.hops_max == Some(0);
         if !here {
-            let forwarded = self.shared.config.forwarded;
-            let after =
-                if self.shared.config.limits.pool == 0 { After::Close } else { After::Keep };
+            let after = if config.limits.pool == 0 { After::Close } else { After::Keep };
             server_out.clear();
-            rewrite::request(&request, &self.origin, forwarded, after, server_out);
+            rewrite::request(&request, &self.origin, config.forwarded, after, server_out);
         }
         client_in.consume(span.end);
         if here {
             // RFC 9110 section 7.6.2: an OPTIONS that may go no further is answered here.
+            self.ends(Ended::Answered, None);
             let after = self.after_answer(&plan);
             let answer = Answer { fields: &[("Allow", ALLOW)], ..Answer::plain(200, "") };
             self.answer(&answer, Some(&plan), after);
@@ -205,6 +258,8 @@ impl Connection {
     }
 
     fn refuse_head(&mut self, error: HeadError) -> Head {
+        self.since = self.shared.driver.now();
+        self.ends(Ended::Invalid, None);
         let text = format!("{error}\n");
         let fields: &[(&str, &str)] =
             if error == HeadError::Method { &[("Allow", ALLOW)] } else { &[] };
@@ -215,15 +270,19 @@ impl Connection {
 
     /// Passes one request through the gate and on to a server.
     async fn request(&mut self, plan: Plan) -> Next {
-        let since = self.shared.driver.now();
+        let since = self.since;
         self.unread = !matches!(plan.framing, Framing::None | Framing::Length(0));
         // A server that does not let anybody connect has not seen the request, so another may.
-        let mut tries = self.shared.pools.len().min(3);
+        let mut tries = self.shared.servers().min(3);
         loop {
             let mut held = match self.admit(&plan, since).await {
                 Ok(held) => Some(held),
                 Err(refusal) => return self.refuse(&plan, refusal).await,
             };
+            if let (Some(course), Some(held)) = (&mut self.course, &held) {
+                course.wait = Some(held.since().since(since));
+                course.server = Some(held.server());
+            }
             tries -= 1;
             let outcome = self.exchange(plan, &mut held).await;
             if let (Some(held), false) = (&mut held, matches!(outcome, Outcome::Delivered(_))) {
@@ -232,20 +291,30 @@ impl Connection {
             // Whatever happened, the slot is not held while the client is told of it.
             drop(held);
             return match outcome {
-                Outcome::Delivered(after) => after.into(),
+                Outcome::Delivered(after) => {
+                    self.ends(Ended::Served, None);
+                    after.into()
+                }
                 Outcome::Failed(Failure::Upstream(error)) if tries > 0 && error.is_connect() => {
                     continue;
                 }
                 Outcome::Failed(failure) => self.fail(&plan, failure).await,
                 Outcome::ClientLost => {
                     self.shared.stats.borrow_mut().clients_lost += 1;
+                    self.ends(Ended::ClientLost, None);
                     self.client.reset_on_close();
                     Next::Drop
                 }
-                Outcome::Broken(How::CutShort) => self.flushed(After::Close).await,
-                Outcome::Broken(How::Reset) => {
-                    self.client.reset_on_close();
-                    Next::Drop
+                Outcome::Broken(how) => {
+                    let reason = self.course.and_then(|course| course.reason);
+                    self.ends(Ended::Broken, reason);
+                    match how {
+                        How::CutShort => self.flushed(After::Close).await,
+                        How::Reset => {
+                            self.client.reset_on_close();
+                            Next::Drop
+                        }
+                    }
                 }
                 Outcome::Stale => unreachable!("a fresh connection is not stale"),
             };
@@ -277,7 +346,8 @@ impl Connection {
     async fn exchange(&mut self, plan: Plan, held: &mut Option<Held>) -> Outcome {
         let Connection { shared, watch, client, wires, .. } = self;
         let index = held.as_ref().expect("a slot is held").server();
-        let pool = &shared.pools[index];
+        let pool = shared.pool(index);
+        let began = held.as_ref().map(Held::since);
         let failed = |error| Outcome::Failed(Failure::Upstream(error));
         let server = match pool.take(shared) {
             Some(kept) => (kept, true),
@@ -286,6 +356,7 @@ impl Connection {
                 Err(error) => return failed(error),
             },
         };
+        let now = || shared.driver.now();
         let mut exchange = Exchange::new((shared, watch), plan, (client, wires), held, server);
         let mut outcome = exchange.run().await;
         if outcome == Outcome::Stale {
@@ -301,6 +372,12 @@ impl Connection {
         if exchange.upload_is_done() {
             self.unread = false;
         }
+        if let (Some(course), Some(began)) = (&mut self.course, began) {
+            let (status, hold, error) = exchange.told();
+            course.status = status;
+            course.hold = Some(hold.unwrap_or_else(|| now().since(began)));
+            course.reason = error.map(UpstreamError::name);
+        }
         drop(exchange);
         outcome
     }
@@ -308,12 +385,16 @@ impl Connection {
     /// Tells the client that it was turned away, and when it may come again.
     async fn refuse(&mut self, plan: &Plan, refusal: Refusal) -> Next {
         let reason = match refusal {
-            Refusal::Reneged => return Next::Drop,
+            Refusal::Reneged => {
+                self.ends(Ended::Reneged, None);
+                return Next::Drop;
+            }
             Refusal::Gate(reason) => reason.name(),
         };
+        self.ends(Ended::Refused, Some(reason));
         let seconds = match refusal {
             Refusal::Gate(Reason::Unreachable) => {
-                self.shared.config.health.interval.as_secs().max(1)
+                self.shared.config().health.interval.as_secs().max(1)
             }
             _ => self.shared.driver.retry_after(),
         };
@@ -327,14 +408,20 @@ impl Connection {
 
     /// Tells the client what went wrong.
     async fn fail(&mut self, plan: &Plan, failure: Failure) -> Next {
-        let (status, text) = match failure {
-            Failure::RequestBody(error) => (400, format!("{error}\n")),
-            Failure::RequestSlow => (408, "the body of the request stalled\n".to_owned()),
+        let (status, text, outcome, reason) = match failure {
+            Failure::RequestBody(error) => {
+                (400, format!("{error}\n"), Ended::Invalid, "request-body")
+            }
+            Failure::RequestSlow => {
+                let text = "the body of the request stalled\n".to_owned();
+                (408, text, Ended::Invalid, "request-timeout")
+            }
             Failure::Upstream(error) => {
                 let (status, text) = upstream_failure(error);
-                (status, format!("{text}\n"))
+                (status, format!("{text}\n"), Ended::Failed, error.name())
             }
         };
+        self.ends(outcome, Some(reason));
         let after = self.after_answer(plan);
         self.answer(&Answer::plain(status, &text), Some(plan), after);
         self.flushed(after).await
@@ -345,7 +432,7 @@ impl Connection {
     fn after_answer(&self, plan: &Plan) -> After {
         let keep = plan.persistent
             && matches!(plan.framing, Framing::None | Framing::Length(0))
-            && !self.shared.draining.get();
+            && self.shared.is_open();
         if keep { After::Keep } else { After::Close }
     }
 
@@ -356,13 +443,17 @@ impl Connection {
             _ => WithBody::Yes,
         };
         answer.write(version, body, after, &mut self.wires.client_out);
-        self.shared.stats.borrow_mut().count_response(Source::Gate, answer.status);
+        let class = plan.map_or(0, |plan| self.shared.driver.class_now(plan.wanted.class));
+        self.shared.stats.borrow_mut().count_response(class, Source::Gate, answer.status);
+        if let Some(course) = &mut self.course {
+            course.status = Some(answer.status);
+        }
     }
 
     /// Sends what is left for the client.
     async fn flushed(&mut self, after: After) -> Next {
         let Connection { shared, watch, client, wires, .. } = self;
-        let deadline = shared.driver.now() + shared.config.timeouts.stall;
+        let deadline = shared.driver.now() + shared.config().timeouts.stall;
         let sent = std::future::poll_fn(|cx| {
             while !wires.client_out.is_empty() {
                 match client.poll_send(cx, &mut wires.client_out) {
@@ -380,7 +471,7 @@ impl Connection {
     /// client was still sending, the other.
     async fn close(&mut self) {
         let Connection { shared, watch, client, wires, .. } = self;
-        if !self.unread && wires.client_in.is_empty() && matches!(client, ClientIo::Plain(_)) {
+        if !self.unread && wires.client_in.is_empty() && client.is_plain() {
             return;
         }
         let deadline = shared.driver.now() + LINGER;
@@ -408,16 +499,19 @@ impl Connection {
     }
 }
 
+/// Whoever is cut off at the end of the gate, or by a fault, is counted too.
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.account();
+    }
+}
+
 /// The methods that are served, for Allow.
 const ALLOW: &str = "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS";
 
-fn plan(request: &Request<'_, '_>, config: &Config, origin: &Origin) -> Plan {
-    let target = request.target;
-    let fits = |prefix: &str| match prefix.strip_prefix(target.lead) {
-        Some(rest) => target.rest.starts_with(rest),
-        None => false,
-    };
-    let class = config.classes.iter().find(|class| fits(&class.prefix));
+fn plan(request: &Request<'_, '_>, config: &Config, numbering: u32, origin: &Origin) -> Plan {
+    let number = config.classes.iter().position(|class| class.holds(request));
+    let class = number.map(|number| &config.classes[number]);
     Plan {
         asked: if request.method == "HEAD" { Asked::Head } else { Asked::Other },
         version: request.version,
@@ -426,12 +520,12 @@ fn plan(request: &Request<'_, '_>, config: &Config, origin: &Origin) -> Plan {
         idempotent: request.is_idempotent(),
         expects_continue: request.expects_continue,
         wanted: Wanted {
-            class: class.map_or(0, |class| class.class),
+            class: Numbered { class: number.map_or(0, |number| number as u32 + 1), numbering },
             priority: class.map_or(0, |class| class.priority),
             size: class.map_or(0, |class| class.size),
             wait_max: class.and_then(|class| class.wait_max),
             key: match config.key {
-                Key::Path => hash(target.rest.split('?').next().unwrap_or_default()),
+                Key::Path => hash(request.target.rest.split('?').next().unwrap_or_default()),
                 Key::Client => hash(origin.address()),
             },
         },

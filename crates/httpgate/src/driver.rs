@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use gate::{Job, JobId, Reason, Report, Time};
 use live::model::{Fitted, Refusal, Work};
-use live::{ClassCounts, Controlled, Estimate, SlotGuard, WhatIf};
+use live::{Anew, ClassCounts, Controlled, Estimate, SlotGuard, WhatIf};
 use measure::Recording;
 use tokio::sync::Notify;
 
@@ -33,7 +33,11 @@ pub(crate) struct Driver {
     /// Receiver of the decisions about the slots, if any.
     decisions: Option<fn(&str)>,
     /// Names of its classes.
-    names: Vec<String>,
+    names: RefCell<Vec<String>>,
+    /// Times that they were numbered anew, and the numbers that they have since the last time by those that
+    /// they had before.
+    numbering: Cell<u32>,
+    renumbered: RefCell<Vec<Option<u32>>>,
 }
 
 /// Declares the gate dead unless it is disarmed.
@@ -54,20 +58,36 @@ struct Inner {
     vacant: Vec<u32>,
 }
 
+/// The number of a class, as it was numbered at some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Numbered {
+    pub(crate) class: u32,
+    /// Times that classes had been numbered anew by then.
+    pub(crate) numbering: u32,
+}
+
 /// Needs and traits that a job tells the gate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wanted {
-    pub(crate) class: u32,
+    pub(crate) class: Numbered,
     pub(crate) priority: u8,
     pub(crate) key: u64,
     pub(crate) size: u64,
     pub(crate) wait_max: Option<Duration>,
 }
 
+/// A job that waits.
+#[derive(Debug)]
+struct Waits {
+    waker: Option<Waker>,
+    /// The job as the gate has it, with its own deadline; none of a gate that is dead.
+    job: Option<Job>,
+}
+
 /// The job of one ticket.
 #[derive(Debug)]
 enum Place {
-    Waits(Option<Waker>),
+    Waits(Waits),
     Decided(Result<SlotGuard, Reason>),
     /// There is none, or its decision was taken.
     Vacant,
@@ -82,7 +102,9 @@ impl Driver {
         let gate = gate.modelled(config.auto.as_ref());
         Ok(Driver {
             decisions: config.decisions,
-            names: config.class_names(),
+            names: RefCell::new(config.class_names()),
+            numbering: Cell::new(0),
+            renumbered: RefCell::default(),
             inner: RefCell::new(Inner { gate, places: Vec::new(), vacant: Vec::new() }),
             began: Instant::now(),
             armed: Cell::new(Time::MAX),
@@ -114,7 +136,9 @@ impl Driver {
         while let Some(decision) = inner.gate.next_decision() {
             let place = &mut inner.places[decision.owner as usize];
             let decided = Place::Decided(decision.outcome);
-            if let Place::Waits(Some(waker)) = std::mem::replace(place, decided) {
+            if let Place::Waits(Waits { waker: Some(waker), .. }) =
+                std::mem::replace(place, decided)
+            {
                 waker.wake();
             }
         }
@@ -170,12 +194,83 @@ impl Driver {
             inner.places.push(Place::Vacant);
             (inner.places.len() - 1) as u32
         });
-        inner.places[place as usize] = Place::Waits(None);
         let Wanted { class, priority, key, size, wait_max } = wanted;
-        let deadline = wait_max.map(|own| since + own);
+        let class = self.class_now(class);
+        let longest = inner.gate.wait_max();
+        let deadline = Some(since + wait_max.map_or(longest, |own| own.min(longest)));
         let job = Job { class, priority, key, size, deadline, ..Job::new(JobId(0)) };
-        let job = self.tell(inner, |gate, now| gate.arrive(now, place, since, job));
-        Ticket { driver: Rc::clone(self), place, job }
+        inner.places[place as usize] = Place::Waits(Waits { waker: None, job: None });
+        let id = self.tell(inner, |gate, now| gate.arrive(now, place, since, job));
+        if let Place::Waits(waits) = &mut inner.places[place as usize] {
+            waits.job = id.map(|id| Job { id, ..job });
+        }
+        Ticket { driver: Rc::clone(self), place }
+    }
+
+    /// The gate begins anew with another configuration, which `Config::check` has passed: whoever holds a
+    /// slot holds it, whoever waits waits on, and the first servers are those that there were. `classes` are the
+    /// numbers that the classes have now.
+    pub(crate) fn begin_anew(&self, config: &Config, classes: &[Option<u32>], paused: bool) {
+        let names = config.class_names();
+        let inner = &mut *self.inner.borrow_mut();
+        let servers = inner.gate.servers().count();
+        let places: Vec<Option<usize>> =
+            (0..config.upstreams.len()).map(|at| (at < servers).then_some(at)).collect();
+        let anew = Anew {
+            spec: &config.gate,
+            places: &places,
+            classes,
+            classes_now: names.len(),
+            record_max: config.record_max,
+            auto: config.auto.as_ref(),
+            models: true,
+        };
+        let mut waiting = Vec::new();
+        self.tell(inner, |gate, now| {
+            waiting = gate.take_waiting();
+            gate.begin_anew(now, &anew);
+            gate.set_unreachable_max(now, config.gate.unreachable_max);
+            if paused {
+                gate.pause(now);
+            }
+        });
+        for (place, arrived) in waiting {
+            let Place::Waits(Waits { job: Some(job), .. }) = &inner.places[place as usize] else {
+                unreachable!("whoever waits has a job")
+            };
+            let number = classes.get(job.class as usize).copied().flatten().unwrap_or(0);
+            let job = Job { class: number, ..*job };
+            let id = self.tell(inner, |gate, now| gate.wait_on(now, place, arrived, job));
+            if let Place::Waits(waits) = &mut inner.places[place as usize] {
+                waits.job = id.map(|id| Job { id, ..job });
+            }
+        }
+        if *self.names.borrow() != names {
+            self.numbering.set(self.numbering.get().wrapping_add(1));
+            *self.renumbered.borrow_mut() = classes.to_vec();
+            *self.names.borrow_mut() = names;
+        }
+    }
+
+    /// Times that classes were numbered anew.
+    pub(crate) fn numbering(&self) -> u32 {
+        self.numbering.get()
+    }
+
+    /// The number that a class has now: `other` if there is no such class any more, or if it was numbered
+    /// before the last time but one.
+    pub(crate) fn class_now(&self, of: Numbered) -> u32 {
+        match self.numbering.get().wrapping_sub(of.numbering) {
+            0 => of.class,
+            1 => self.renumbered.borrow().get(of.class as usize).copied().flatten().unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    /// The name of a class, as they are numbered now.
+    pub(crate) fn class_name(&self, class: u32) -> String {
+        let names = self.names.borrow();
+        names.get(class as usize).unwrap_or(&names[0]).clone()
     }
 
     /// A server was found to be up or down.
@@ -211,8 +306,10 @@ impl Driver {
     pub(crate) fn refresh_stats(&self, stats: &mut Stats) {
         let gate = &self.inner.borrow().gate;
         stats.waiting = gate.waiting();
+        stats.uptime = self.began.elapsed();
+        stats.wait_oldest = gate.wait_oldest(self.now());
         let none = |name: &String| (name.clone(), ClassCounts::default());
-        stats.classes = self.names.iter().map(none).collect();
+        stats.classes = self.names.borrow().iter().map(none).collect();
         for (class, counts) in gate.counts() {
             stats.classes[class].1.clone_from(counts);
         }
@@ -236,8 +333,7 @@ impl Driver {
 
     /// Estimates of the servers.
     pub(crate) fn estimates(&self) -> Vec<Estimate> {
-        let class = |class: u32| self.names.get(class as usize).cloned().unwrap_or_default();
-        self.inner.borrow().gate.estimates(NAME, class)
+        self.inner.borrow().gate.estimates(NAME, |class| self.class_name(class))
     }
 
     /// Estimates as the parts of a scenario with so many clients.
@@ -296,8 +392,6 @@ pub(crate) enum Up {
 pub(crate) struct Ticket {
     driver: Rc<Driver>,
     place: u32,
-    /// None of a gate that is dead.
-    job: Option<JobId>,
 }
 
 impl Ticket {
@@ -305,7 +399,7 @@ impl Ticket {
     pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Result<Held, Reason>> {
         let inner = &mut *self.driver.inner.borrow_mut();
         let place = &mut inner.places[self.place as usize];
-        if let Place::Waits(waker) = place {
+        if let Place::Waits(Waits { waker, .. }) = place {
             if waker.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
                 *waker = Some(cx.waker().clone());
             }
@@ -331,9 +425,9 @@ impl Drop for Ticket {
         let at = self.place as usize;
         match std::mem::replace(&mut inner.places[at], Place::Vacant) {
             Place::Vacant | Place::Decided(Err(_)) => {}
-            Place::Waits(_) => {
-                if let Some(job) = self.job {
-                    driver.tell(inner, |gate, now| gate.renege(now, job));
+            Place::Waits(Waits { job, .. }) => {
+                if let Some(job) = job {
+                    driver.tell(inner, |gate, now| gate.renege(now, job.id));
                 }
                 // The gate may have refused it in that same event: its deadline had come.
                 inner.places[at] = Place::Vacant;
@@ -391,7 +485,7 @@ mod tests {
     use super::*;
 
     fn stats(driver: &Driver) -> Stats {
-        let mut stats = Stats::new(&["127.0.0.1:1".parse().unwrap()]);
+        let mut stats = Stats::new(&["127.0.0.1:1".parse().unwrap()], 1);
         driver.refresh_stats(&mut stats);
         stats
     }
@@ -437,11 +531,18 @@ mod tests {
     fn ids_increase_while_places_are_used_again() {
         let driver = driver(1);
         let first = driver.arrive(Wanted::default(), driver.now());
-        let (job, place) = (first.job, first.place);
+        let place = first.place;
         drop(first);
         let second = driver.arrive(Wanted::default(), driver.now());
-        assert!(second.job > job);
         assert_eq!(second.place, place);
+        drop(second);
+        let recording = driver.recording().unwrap();
+        let arrived = recording.steps.iter().filter_map(|step| match step.event {
+            Event::Arrive(job) => Some(job.id),
+            _ => None,
+        });
+        let ids: Vec<JobId> = arrived.collect();
+        assert!(ids.len() == 2 && ids[0] < ids[1], "{ids:?}");
     }
 
     #[test]

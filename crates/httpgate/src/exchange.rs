@@ -3,6 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use gate::Time;
 use tokio::io::AsyncWrite;
@@ -114,6 +115,12 @@ pub(crate) struct Exchange<'c> {
     /// True if the deadline that is set is one of this exchange.
     started: bool,
     moved: bool,
+    /// Status of the server's response, once its head is here.
+    status: Option<u16>,
+    /// Time for which the slot was held, once it is given back here.
+    hold: Option<Duration>,
+    /// What went wrong with the server.
+    error: Option<UpstreamError>,
 }
 
 impl<'c> Exchange<'c> {
@@ -151,9 +158,12 @@ impl<'c> Exchange<'c> {
             delivery: Delivery { framing: Framing::None, after: After::Close },
             client_lost: false,
             unflushed: false,
-            limit: since + shared.config.timeouts.hold,
+            limit: since + shared.config().timeouts.hold,
             started: false,
             moved: false,
+            status: None,
+            hold: None,
+            error: None,
         }
     }
 
@@ -238,7 +248,7 @@ impl<'c> Exchange<'c> {
 
     /// Until when the next byte must move.
     fn deadline(&self) -> Time {
-        let timeouts = &self.shared.config.timeouts;
+        let timeouts = self.shared.config().timeouts;
         let awaits_head = self.phase == Phase::Head && self.upload != Upload::Running;
         let span = if awaits_head { timeouts.response } else { timeouts.stall };
         let deadline = self.shared.driver.now() + span;
@@ -339,9 +349,8 @@ impl<'c> Exchange<'c> {
     }
 
     fn try_read_head(&mut self) -> Result<bool, HeadError> {
-        let most = self.shared.config.limits.head;
-        let Wires { server_in, client_out, .. } = &mut *self.wires;
-        let Some(span) = self.scan.scan(server_in.filled(), most)? else { return Ok(false) };
+        let Wires { server_in, client_out, head_max, .. } = &mut *self.wires;
+        let Some(span) = self.scan.scan(server_in.filled(), *head_max)? else { return Ok(false) };
         let mut fields = room();
         // The whole of it: a server does not send empty lines first.
         let bytes = &server_in.filled()[..span.end];
@@ -357,8 +366,7 @@ impl<'c> Exchange<'c> {
                 rewrite::informational(&response, client_out);
             }
         } else {
-            let keep =
-                self.plan.persistent && self.upload == Upload::Done && !self.shared.draining.get();
+            let keep = self.plan.persistent && self.upload == Upload::Done && self.shared.is_open();
             let after = if keep { After::Keep } else { After::Close };
             self.delivery = Delivery::of(&response, self.plan.version, after);
             self.server_persistent = response.persistent;
@@ -366,7 +374,9 @@ impl<'c> Exchange<'c> {
             self.phase = Phase::Body;
             let status = response.status;
             rewrite::response(&response, self.plan.version, self.delivery, client_out);
-            self.shared.stats.borrow_mut().count_response(Source::Upstream, status);
+            let class = self.shared.driver.class_now(self.plan.wanted.class);
+            self.shared.stats.borrow_mut().count_response(class, Source::Upstream, status);
+            self.status = Some(status);
         }
         server_in.consume(span.end);
         self.scan = HeadScan::default();
@@ -442,9 +452,11 @@ impl<'c> Exchange<'c> {
         if let Some(server) = self.server.take()
             && clean
         {
-            self.shared.pools[self.server_index].put(server, self.shared);
+            self.shared.pool(self.server_index).put(server, self.shared);
         }
-        *self.held = None;
+        if let Some(held) = self.held.take() {
+            self.hold = Some(self.shared.driver.now().since(held.since()));
+        }
     }
 
     /// Buffer to client.
@@ -481,25 +493,31 @@ impl<'c> Exchange<'c> {
         self.client_lost = true;
         self.moved = true;
         self.wires.client_out.clear();
-        let patience = self.shared.config.timeouts.abandoned;
+        let patience = self.shared.config().timeouts.abandoned;
         self.limit = self.limit.min(self.shared.driver.now() + patience);
     }
 
     /// The server failed before its response began.
-    fn failed(&self, error: UpstreamError) -> Outcome {
+    fn failed(&mut self, error: UpstreamError) -> Outcome {
         self.count(error);
         Outcome::Failed(Failure::Upstream(error))
     }
 
     /// The server failed within its response.
-    fn broken(&self, error: UpstreamError) -> Outcome {
+    fn broken(&mut self, error: UpstreamError) -> Outcome {
         self.count(error);
         let by_close = self.delivery.framing == Framing::UntilClose;
         Outcome::Broken(if by_close { How::Reset } else { How::CutShort })
     }
 
-    fn count(&self, error: UpstreamError) {
+    fn count(&mut self, error: UpstreamError) {
+        self.error = Some(error);
         self.shared.stats.borrow_mut().upstreams[self.server_index].count_error(error);
+    }
+
+    /// What became of it, as far as it has come.
+    pub(crate) fn told(&self) -> (Option<u16>, Option<Duration>, Option<UpstreamError>) {
+        (self.status, self.hold, self.error)
     }
 
     /// True if all of the request has been read.

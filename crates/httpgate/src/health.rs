@@ -1,40 +1,41 @@
 //! Probes of the servers behind: whether one that is down is up again, and, if a path is named for
 //! it, whether one that is up still answers.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::config::Probe;
+use super::config::{Config, Probe};
 use super::message::{Asked, HeadScan, Response, room};
 use super::server::Shared;
 use super::stats::UpstreamError;
 
 /// Probes one server at every interval. Never ends.
 pub(crate) async fn watch(shared: Rc<Shared>, server: usize) {
-    let health = &shared.config.health;
     loop {
-        tokio::time::sleep(health.interval).await;
-        if health.probe == Probe::Connect && shared.driver.is_up(server) {
+        tokio::time::sleep(shared.config().health.interval).await;
+        let config = shared.config();
+        if config.health.probe == Probe::Connect && shared.driver.is_up(server) {
             continue;
         }
-        let probed = tokio::time::timeout(health.timeout, probe(&shared, server)).await;
+        let probed = probe(&config, shared.pool(server).address());
+        let probed = tokio::time::timeout(config.health.timeout, probed).await;
         let result = probed.unwrap_or(Err(UpstreamError::Timeout));
-        shared.tallies[server].probe(result, &shared);
+        shared.tally(server).probe(result, &shared);
     }
 }
 
 /// Asks once.
-async fn probe(shared: &Shared, server: usize) -> Result<(), UpstreamError> {
-    let address = shared.pools[server].address();
+pub(crate) async fn probe(config: &Config, address: SocketAddr) -> Result<(), UpstreamError> {
     let mut stream = TcpStream::connect(address).await.map_err(|_| UpstreamError::Connect)?;
-    let Probe::Get(path) = &shared.config.health.probe else { return Ok(()) };
+    let Probe::Get(path) = &config.health.probe else { return Ok(()) };
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {address}\r\nVia: 1.1 sekisho\r\nConnection: close\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).await.map_err(|_| UpstreamError::Closed)?;
-    let most = shared.config.limits.head;
+    let most = config.limits.head;
     let (mut bytes, mut scan) = (Vec::with_capacity(1024), HeadScan::default());
     loop {
         let read = stream.read_buf(&mut bytes).await.map_err(|_| UpstreamError::Closed)?;

@@ -36,10 +36,12 @@
 //! # Ok::<(), httpgate::StartError>(())
 //! ```
 
+mod access_log;
 mod admin;
 mod answer;
 pub mod body;
 mod buf;
+mod classes;
 mod config;
 mod connection;
 mod driver;
@@ -49,15 +51,18 @@ mod health;
 mod io;
 pub mod message;
 mod pool;
+mod reload;
 mod rewrite;
 mod server;
+mod state;
 mod stats;
 mod watch;
 
 pub use config::{
-    Auto, Class, Config, ConfigError, Forwarded, Health, Key, Limits, Probe, ROOM, StartError,
-    Timeouts, Tls, TlsError,
+    AccessLog, Auto, CLASSES_MAX, Class, Config, ConfigError, Field, Forwarded, Health, Key,
+    Limits, LoggedTarget, Probe, ROOM, StartError, Text, Timeouts, Tls, TlsError,
 };
 pub use live::{BUCKETS, Times};
+pub use reload::ReloadError;
 pub use server::{ControlError, Finished, Handle, Modelled, Server};
-pub use stats::{Stats, UpstreamError, UpstreamStats};
+pub use stats::{Stats, Traffic, UpstreamError, UpstreamStats};

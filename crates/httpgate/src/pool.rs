@@ -44,7 +44,7 @@ impl Pool {
     /// Keeps a connection for the next request.
     pub(crate) fn put(&self, stream: TcpStream, shared: &Shared) {
         let mut idle = self.idle.borrow_mut();
-        if idle.len() < shared.config.limits.pool && !shared.draining.get() {
+        if idle.len() < shared.config().limits.pool && shared.is_open() {
             idle.push((stream, shared.driver.now()));
         }
     }
@@ -58,7 +58,7 @@ impl Pool {
         shared: &Shared,
         watch: &Watch,
     ) -> Result<TcpStream, UpstreamError> {
-        let deadline = shared.driver.now() + shared.config.timeouts.connect;
+        let deadline = shared.driver.now() + shared.config().timeouts.connect;
         let connected = watch.until(deadline, TcpStream::connect(self.address)).await;
         let result = match connected {
             None => Err(UpstreamError::ConnectTimeout),
@@ -75,7 +75,7 @@ impl Pool {
                 Err(error) => stats.count_error(*error),
             }
         }
-        shared.tallies[self.index].request(result.as_ref().map(drop).map_err(|e| *e), shared);
+        shared.tally(self.index).request(result.as_ref().map(drop).map_err(|e| *e), shared);
         result
     }
 
@@ -124,8 +124,8 @@ impl Tally {
                 self.requests_failed.set(0);
                 self.probes_failed.set(0);
                 self.probes_passed.set(self.probes_passed.get().saturating_add(1));
-                if self.probes_passed.get() >= shared.config.health.rise {
-                    shared.driver.set_up(self.index, Up::Yes);
+                if self.probes_passed.get() >= shared.config().health.rise {
+                    shared.set_up(self.index, Up::Yes, None);
                 }
             }
             Err(error) => self.failed(&self.probes_failed, error, shared),
@@ -137,8 +137,8 @@ impl Tally {
         self.probes_passed.set(0);
         count.set(count.get().saturating_add(1));
         let proof = error == UpstreamError::Connect;
-        if proof || count.get() >= shared.config.health.fall {
-            shared.driver.set_up(self.index, Up::No);
+        if proof || count.get() >= shared.config().health.fall {
+            shared.set_up(self.index, Up::No, Some(error));
         }
     }
 }

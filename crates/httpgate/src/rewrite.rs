@@ -22,6 +22,7 @@ pub enum Forwarded {
 /// The client's side of a connection, as forwarded fields name it.
 #[derive(Debug)]
 pub(crate) struct Origin {
+    ip: IpAddr,
     /// The address, `192.0.2.1` or `::1`.
     address: String,
     /// The same as RFC 7239 writes it, `192.0.2.1` or `"[::1]"`.
@@ -30,6 +31,10 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
+    pub(crate) fn ip(&self) -> IpAddr {
+        self.ip
+    }
+
     /// The client's address.
     pub(crate) fn address(&self) -> &str {
         &self.address
@@ -41,7 +46,7 @@ impl Origin {
             IpAddr::V4(v4) => v4.to_string(),
             IpAddr::V6(v6) => format!("\"[{v6}]\""),
         };
-        Origin { address: address.to_string(), node, scheme }
+        Origin { ip: address, address: address.to_string(), node, scheme }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::sync::{Arc, mpsc as reply};
+use std::sync::{Arc, Mutex, mpsc as reply};
 use std::time::Duration;
 
 use gate::{Conduct, Report};
@@ -20,13 +20,15 @@ use tokio::task::{LocalSet, spawn_local};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 
+use super::access_log::{Course, Requested, Requests};
 use super::admin;
 use super::config::{Config, SLOTS_MAX, StartError};
 use super::connection::Connection;
-use super::driver::Driver;
+use super::driver::{Driver, Up};
 use super::health;
 use super::pool::{Pool, Tally};
-use super::stats::Stats;
+use super::reload::{self, ReloadError};
+use super::stats::{Stats, UpstreamError, UpstreamStats};
 use super::watch::{First, Watches, first};
 
 /// Connections that the system keeps until they are accepted; it may lower this.
@@ -35,14 +37,17 @@ const BACKLOG: u32 = 4096;
 /// State that all tasks of one server share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) config: Config,
+    /// The configuration; another one after a reload.
+    config: RefCell<Rc<Config>>,
     pub(crate) driver: Rc<Driver>,
     pub(crate) stats: Rc<RefCell<Stats>>,
-    pub(crate) pools: Vec<Pool>,
-    pub(crate) tallies: Vec<Tally>,
+    /// Of each server; more after a reload that adds some.
+    pools: RefCell<Vec<Rc<Pool>>>,
+    tallies: RefCell<Vec<Rc<Tally>>>,
     pub(crate) watches: Watches,
-    pub(crate) draining: Cell<bool>,
-    pub(crate) tls: Option<TlsAcceptorDebug>,
+    pub(crate) requests: RefCell<Requests>,
+    phase: Cell<Phase>,
+    tls: RefCell<Option<TlsAcceptorDebug>>,
     open: Cell<usize>,
     /// The most that were open at once.
     open_most: Cell<usize>,
@@ -50,8 +55,25 @@ pub(crate) struct Shared {
     drain: Notify,
 }
 
+/// Phase of the gate's life, by what becomes of clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Open,
+    /// Whoever comes is served, but should go elsewhere: it is told so with each response, and `/readyz`
+    /// says so.
+    Leaving,
+    /// Nobody comes any more, and who asks for nothing goes.
+    Draining,
+}
+
 /// An acceptor; its configuration holds a key, which is nobody's to print.
-pub(crate) struct TlsAcceptorDebug(TlsAcceptor);
+struct TlsAcceptorDebug(TlsAcceptor);
+
+impl TlsAcceptorDebug {
+    fn new(config: Arc<ServerConfig>) -> TlsAcceptorDebug {
+        TlsAcceptorDebug(TlsAcceptor::from(config))
+    }
+}
 
 impl std::fmt::Debug for TlsAcceptorDebug {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -59,30 +81,120 @@ impl std::fmt::Debug for TlsAcceptorDebug {
     }
 }
 
-impl std::ops::Deref for TlsAcceptorDebug {
-    type Target = TlsAcceptor;
-    fn deref(&self) -> &TlsAcceptor {
-        &self.0
-    }
-}
-
 impl Shared {
+    fn new(
+        config: Config,
+        tls: Option<Arc<ServerConfig>>,
+        requests: Requests,
+    ) -> Result<Shared, gate::SpecError> {
+        let classes = config.classes.len() + 1;
+        let pool = |(index, &address)| Rc::new(Pool::new(index, address));
+        Ok(Shared {
+            driver: Rc::new(Driver::new(&config)?),
+            stats: Rc::new(RefCell::new(Stats::new(&config.upstreams, classes))),
+            pools: RefCell::new(config.upstreams.iter().enumerate().map(pool).collect()),
+            tallies: RefCell::new(
+                (0..config.upstreams.len()).map(|index| Rc::new(Tally::new(index))).collect(),
+            ),
+            watches: Watches::default(),
+            requests: RefCell::new(requests),
+            phase: Cell::new(Phase::Open),
+            tls: RefCell::new(tls.map(TlsAcceptorDebug::new)),
+            open: Cell::new(0),
+            open_most: Cell::new(0),
+            closed: Notify::new(),
+            drain: Notify::new(),
+            config: RefCell::new(Rc::new(config)),
+        })
+    }
+
     /// Counts up to now.
     pub(crate) fn snapshot(&self) -> Stats {
         let mut stats = self.stats.borrow_mut();
         self.driver.refresh_stats(&mut stats);
+        stats.log_lines_lost = self.requests.borrow().lost();
         stats.clone()
     }
 
+    /// The configuration as it is now.
+    pub(crate) fn config(&self) -> Rc<Config> {
+        Rc::clone(&self.config.borrow())
+    }
+
+    /// Number of servers.
+    pub(crate) fn servers(&self) -> usize {
+        self.pools.borrow().len()
+    }
+
+    /// Connections of a server.
+    pub(crate) fn pool(&self, server: usize) -> Rc<Pool> {
+        Rc::clone(&self.pools.borrow()[server])
+    }
+
+    /// Recent results of a server.
+    pub(crate) fn tally(&self, server: usize) -> Rc<Tally> {
+        Rc::clone(&self.tallies.borrow()[server])
+    }
+
+    /// Acceptor of TLS for a client that connects now, if it must use that.
+    pub(crate) fn acceptor(&self) -> Option<TlsAcceptor> {
+        self.tls.borrow().as_ref().map(|acceptor| acceptor.0.clone())
+    }
+
+    /// True as long as clients are welcome.
+    pub(crate) fn is_open(&self) -> bool {
+        self.phase.get() == Phase::Open
+    }
+
+    /// True once nobody is let in any more.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.phase.get() == Phase::Draining
+    }
+
+    /// A request has ended: it is counted, and its line is written.
+    pub(crate) fn ended(&self, course: &Course, requested: Option<&Requested>, client: IpAddr) {
+        let bytes = (course.received, course.sent);
+        let class = self.driver.class_now(course.class);
+        self.stats.borrow_mut().count_bytes(class, bytes);
+        let requests = self.requests.borrow();
+        if requests.is_kept() {
+            let class = self.driver.class_name(class);
+            let server = course.server.map(|server| self.pool(server).address().to_string());
+            requests.ended(course, requested, client, (&class, server));
+        }
+    }
+
+    /// A server was found to be up or down, in the latter case for a reason.
+    pub(crate) fn set_up(&self, server: usize, up: Up, error: Option<UpstreamError>) {
+        let was = self.driver.is_up(server);
+        self.driver.set_up(server, up);
+        let address = self.pool(server).address();
+        match (was, up) {
+            (true, Up::No) => {
+                let why = error.map_or("?", UpstreamError::name);
+                self.tell(&format!("server {address} is down: {why}"));
+            }
+            (false, Up::Yes) => self.tell(&format!("server {address} is up")),
+            _ => {}
+        }
+    }
+
+    /// Tells what is decided and what happens, if anybody listens.
+    pub(crate) fn tell(&self, line: &str) {
+        if let Some(told) = self.config().decisions {
+            told(line);
+        }
+    }
+
     pub(crate) fn resize(&self, server: usize, slots: u32) -> Result<(), ControlError> {
-        let servers = self.pools.len();
+        let servers = self.servers();
         if server >= servers {
             return Err(ControlError::NoServer { server, servers });
         }
         if slots > SLOTS_MAX {
             return Err(ControlError::Slots { slots });
         }
-        if self.config.auto.is_some_and(|auto| auto.conduct == Conduct::Acts) {
+        if self.config().auto.is_some_and(|auto| auto.conduct == Conduct::Acts) {
             return Err(ControlError::Auto);
         }
         self.driver.resize(server, slots);
@@ -99,6 +211,39 @@ impl Shared {
         self.open.get() as u32
     }
 
+    /// Another configuration holds from now on, with this certificate. The servers that it adds come behind
+    /// those that there are.
+    pub(crate) fn replace(self: &Rc<Self>, config: Config, tls: Option<Arc<ServerConfig>>) {
+        let before = self.config();
+        let had = self.servers();
+        let (old, new) = (before.class_names(), config.class_names());
+        let numbers: Vec<Option<u32>> = old
+            .iter()
+            .map(|name| (0..).zip(&new).find(|(_, one)| *one == name).map(|(at, _)| at))
+            .collect();
+        let mut stats = self.stats.borrow_mut();
+        for (index, &address) in config.upstreams.iter().enumerate().skip(had) {
+            self.pools.borrow_mut().push(Rc::new(Pool::new(index, address)));
+            self.tallies.borrow_mut().push(Rc::new(Tally::new(index)));
+            stats.upstreams.push(UpstreamStats::new(address));
+        }
+        stats.renumber(&numbers, new.len());
+        let paused = stats.paused;
+        drop(stats);
+        let is_other = config.gate != before.gate || old != new || config.auto != before.auto;
+        let config = Rc::new(config);
+        *self.config.borrow_mut() = Rc::clone(&config);
+        *self.tls.borrow_mut() = tls.map(TlsAcceptorDebug::new);
+        if is_other {
+            self.driver.begin_anew(&config, &numbers, paused);
+        }
+        for server in had..config.upstreams.len() {
+            spawn_local(health::watch(Rc::clone(self), server));
+        }
+        // The limit of connections may be another one.
+        self.closed.notify_one();
+    }
+
     fn modelled(&self) -> Modelled {
         Modelled {
             estimates: self.estimates(),
@@ -108,7 +253,7 @@ impl Shared {
     }
 
     pub(crate) fn report(&self, server: usize, report: Report) -> Result<(), ControlError> {
-        let servers = self.pools.len();
+        let servers = self.servers();
         if server >= servers {
             return Err(ControlError::NoServer { server, servers });
         }
@@ -168,18 +313,34 @@ pub struct Server {
     listener: TcpListener,
     admin: Option<TcpListener>,
     tls: Option<Arc<ServerConfig>>,
+    requests: Requests,
     commands: mpsc::UnboundedReceiver<Command>,
     handle: Handle,
     signals: Signals,
+    source: Option<SourceDebug>,
 }
 
-/// Effect of SIGTERM and SIGINT.
+/// A source; what it holds is nobody's to print.
+struct SourceDebug(Source);
+
+impl std::fmt::Debug for SourceDebug {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Source")
+    }
+}
+
+/// Effect of signals.
 #[derive(Clone, Copy, Debug)]
 enum Signals {
     /// What they do to the process anyway.
     Left,
-    Drain,
+    /// SIGTERM and SIGINT drain, SIGUSR1 opens the log anew, SIGHUP reads the configuration anew if there
+    /// is a source of it.
+    Heard,
 }
+
+/// Reads the configuration anew.
+pub(crate) type Source = Arc<Mutex<dyn FnMut() -> Result<Config, String> + Send>>;
 
 /// Results of a gate that has ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -212,10 +373,8 @@ impl Server {
     /// # Errors
     /// If the configuration is invalid, an address is taken, or a certificate cannot be used.
     pub fn bind(config: Config) -> Result<Server, StartError> {
-        config.check()?;
-        // The specification is checked here rather than in the thread that runs it.
-        gate::Gate::new(&config.gate)?;
-        let tls = config.tls.as_ref().map(|tls| tls::load(tls, b"http/1.1")).transpose()?;
+        let tls = config.tried_out()?;
+        let requests = Requests::open(config.access_log.as_ref())?;
         let runtime =
             Builder::new_current_thread().enable_all().build().map_err(StartError::Runtime)?;
         let inside = runtime.enter();
@@ -235,9 +394,11 @@ impl Server {
             listener,
             admin,
             tls,
+            requests,
             commands,
             handle,
             signals: Signals::Left,
+            source: None,
         })
     }
 
@@ -246,10 +407,23 @@ impl Server {
         self.handle.clone()
     }
 
-    /// Lets SIGTERM and SIGINT begin a drain. A second one cuts it short.
+    /// Lets SIGTERM and SIGINT begin a drain; a second one ends its delay, a third one cuts it short. SIGUSR1
+    /// opens the access log anew.
     #[must_use]
     pub fn drain_on_signals(mut self) -> Server {
-        self.signals = Signals::Drain;
+        self.signals = Signals::Heard;
+        self
+    }
+
+    /// Lets SIGHUP have the configuration read anew: `source` is called then, on a thread that may block. What
+    /// is wrong with it is told where [`Config::decisions`] are, and all stays as it was. With
+    /// [`drain_on_signals`](Server::drain_on_signals) only.
+    #[must_use]
+    pub fn reload_from(
+        mut self,
+        source: impl FnMut() -> Result<Config, String> + Send + 'static,
+    ) -> Server {
+        self.source = Some(SourceDebug(Arc::new(Mutex::new(source))));
         self
     }
 
@@ -261,28 +435,15 @@ impl Server {
     /// # Panics
     /// If the gate breaks one of its invariants: it stops rather than lie about its slots.
     pub fn run(self) -> Result<Finished, StartError> {
-        let Server { config, runtime, listener, admin, tls, commands, handle, signals } = self;
-        drop(handle);
-        let stats = Rc::new(RefCell::new(Stats::new(&config.upstreams)));
-        let driver = Driver::new(&config)?;
-        let pools = config.upstreams.iter().enumerate();
-        let shared = Rc::new(Shared {
-            driver: Rc::new(driver),
-            stats,
-            pools: pools.map(|(index, &address)| Pool::new(index, address)).collect(),
-            tallies: (0..config.upstreams.len()).map(Tally::new).collect(),
-            watches: Watches::default(),
-            draining: Cell::new(false),
-            tls: tls.map(|config| TlsAcceptorDebug(TlsAcceptor::from(config))),
-            open: Cell::new(0),
-            open_most: Cell::new(0),
-            closed: Notify::new(),
-            drain: Notify::new(),
-            config,
-        });
+        let Server { config, runtime, listener, admin, tls, requests, commands, .. } = self;
+        drop(self.handle);
+        let shared = Rc::new(Shared::new(config, tls, requests)?);
         let tasks = LocalSet::new();
         let cut = tasks.block_on(&runtime, async {
-            let mut asked = Asked::new(signals).map_err(StartError::Runtime)?;
+            let mut asked = Asked::new(self.signals).map_err(StartError::Runtime)?;
+            if let Signals::Heard = self.signals {
+                heed(&shared, self.source).map_err(StartError::Runtime)?;
+            }
             spawn_keepers(&shared, commands, admin);
             let served = async {
                 accept_until_drain(&shared, listener, &mut asked).await;
@@ -294,6 +455,7 @@ impl Server {
         })?;
         // Tasks that were cut give back their slots here, so the recording ends complete.
         drop(tasks);
+        shared.requests.borrow_mut().end();
         Ok(Finished {
             stats: shared.snapshot(),
             recording: shared.driver.recording(),
@@ -312,21 +474,19 @@ fn spawn_keepers(
     spawn_local(Rc::clone(&shared.driver).keep_time());
     let clock = Rc::clone(shared);
     spawn_local(async move {
-        let tick = clock.config.timeouts.tick();
-        clock
-            .watches
-            .keep_time(tick, || {
-                let now = clock.driver.now();
-                let age = clock.config.timeouts.pool_idle;
-                let since = Duration::from_nanos(now.as_nanos()).saturating_sub(age);
-                for pool in &clock.pools {
-                    pool.expire(gate::Time::ZERO + since);
-                }
-                now
-            })
-            .await;
+        let tick = || clock.config().timeouts.tick();
+        let expire = || {
+            let now = clock.driver.now();
+            let age = clock.config().timeouts.pool_idle;
+            let since = Duration::from_nanos(now.as_nanos()).saturating_sub(age);
+            for pool in &*clock.pools.borrow() {
+                pool.expire(gate::Time::ZERO + since);
+            }
+            now
+        };
+        clock.watches.keep_time(tick, expire).await;
     });
-    for server in 0..shared.pools.len() {
+    for server in 0..shared.servers() {
         spawn_local(health::watch(Rc::clone(shared), server));
     }
     spawn_local(obey(Rc::clone(shared), commands));
@@ -338,7 +498,7 @@ fn spawn_keepers(
 async fn accept_until_drain(shared: &Rc<Shared>, listener: TcpListener, asked: &mut Asked) {
     let accept = async {
         loop {
-            while shared.open.get() >= shared.config.limits.connections {
+            while shared.open.get() >= shared.config().limits.connections {
                 shared.closed.notified().await;
             }
             match listener.accept().await {
@@ -349,9 +509,18 @@ async fn accept_until_drain(shared: &Rc<Shared>, listener: TcpListener, asked: &
             }
         }
     };
-    first(accept, asked.drain(shared)).await;
-    shared.draining.set(true);
-    shared.stats.borrow_mut().draining = true;
+    let leave = async {
+        asked.drain(shared).await;
+        shared.phase.set(Phase::Leaving);
+        shared.stats.borrow_mut().draining = true;
+        let delay = shared.config().timeouts.drain_delay;
+        if !delay.is_zero() {
+            shared.tell(&format!("is not ready any more; closes its listener in {delay:?}"));
+            first(tokio::time::sleep(delay), asked.signal()).await;
+        }
+    };
+    first(leave, accept).await;
+    shared.phase.set(Phase::Draining);
     // Who has connected already is served still; closing the listener would reset them.
     if let Ok(listener) = listener.into_std() {
         while let Ok((socket, peer)) = listener.accept() {
@@ -371,7 +540,7 @@ async fn drain(shared: &Rc<Shared>, asked: &mut Asked) {
             shared.closed.notified().await;
         }
     };
-    let patience = tokio::time::sleep(shared.config.timeouts.drain);
+    let patience = tokio::time::sleep(shared.config().timeouts.drain);
     let enough = async {
         first(patience, asked.signal()).await;
     };
@@ -387,7 +556,7 @@ impl Asked {
     fn new(signals: Signals) -> std::io::Result<Asked> {
         let signals = match signals {
             Signals::Left => None,
-            Signals::Drain => {
+            Signals::Heard => {
                 Some([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?])
             }
         };
@@ -412,6 +581,28 @@ impl Asked {
     async fn drain(&mut self, shared: &Shared) {
         first(shared.drain.notified(), self.signal()).await;
     }
+}
+
+/// Listens to the signals that do not end the gate.
+fn heed(shared: &Rc<Shared>, source: Option<SourceDebug>) -> std::io::Result<()> {
+    let mut renamed = signal(SignalKind::user_defined1())?;
+    let log = Rc::clone(shared);
+    spawn_local(async move {
+        while renamed.recv().await.is_some() {
+            log.requests.borrow().reopen();
+        }
+    });
+    let Some(SourceDebug(source)) = source else { return Ok(()) };
+    let mut hangups = signal(SignalKind::hangup())?;
+    let shared = Rc::clone(shared);
+    spawn_local(async move {
+        while hangups.recv().await.is_some() {
+            for line in reload::from(&shared, Arc::clone(&source)).await {
+                shared.tell(&line);
+            }
+        }
+    });
+    Ok(())
 }
 
 fn listen(address: SocketAddr) -> Result<TcpListener, StartError> {
@@ -472,6 +663,7 @@ enum Command {
     WaitMax(Duration, reply::Sender<()>),
     Stats(reply::Sender<Stats>),
     Recording(reply::Sender<Option<Recording>>),
+    Reload(Box<Config>, reply::Sender<Result<Vec<String>, ReloadError>>),
     Drain(reply::Sender<()>),
 }
 
@@ -534,6 +726,16 @@ impl Handle {
         self.ask(Command::Recording)
     }
 
+    /// Takes another configuration; whoever waits or is served notices nothing. Sentences about what counts
+    /// only after a restart.
+    ///
+    /// # Errors
+    /// If it describes no gate, its certificate cannot be used, or it takes away or reorders servers; or if
+    /// the gate has ended. All is as it was then.
+    pub fn reload(&self, config: Config) -> Result<Vec<String>, ReloadError> {
+        self.ask(|reply| Command::Reload(Box::new(config), reply))?
+    }
+
     /// Accepts nobody any more, serves what is in flight or waits, and ends.
     ///
     /// # Errors
@@ -567,6 +769,7 @@ async fn obey(shared: Rc<Shared>, mut commands: mpsc::UnboundedReceiver<Command>
                 tell(reply, ());
             }
             Command::Stats(reply) => tell(reply, shared.snapshot()),
+            Command::Reload(config, reply) => tell(reply, reload::take(&shared, *config)),
             Command::Recording(reply) => tell(reply, shared.driver.recording()),
             Command::Drain(reply) => {
                 shared.drain.notify_one();

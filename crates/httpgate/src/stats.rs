@@ -1,8 +1,9 @@
 //! Counts of an HTTP gate, as plain values and in the text format of Prometheus.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use live::prometheus::{self, GateFigures, Text, Times};
+use live::prometheus::{self, GateFigures, ProcessFigures, ServerFigures, Text, Times};
 use live::{ClassCounts, Estimate};
 
 /// Origin of a response.
@@ -30,6 +31,11 @@ pub enum UpstreamError {
 }
 
 impl UpstreamError {
+    /// Its name in metrics and logs.
+    pub fn name(self) -> &'static str {
+        UPSTREAM_ERRORS[self as usize].1
+    }
+
     /// True if the server never saw the request.
     pub(crate) fn is_connect(self) -> bool {
         matches!(self, UpstreamError::Connect | UpstreamError::ConnectTimeout)
@@ -75,14 +81,48 @@ impl UpstreamStats {
         self.errors[error as usize]
     }
 
+    /// Number of errors of all kinds.
+    pub fn errors_all(&self) -> u64 {
+        self.errors.iter().sum()
+    }
+
     pub(crate) fn count_error(&mut self, error: UpstreamError) {
         self.errors[error as usize] += 1;
+    }
+}
+
+/// Requests and responses of one class, and their sizes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// By source and hundreds of the status.
+    responses: [[u64; 5]; 2],
+    /// Of requests that have ended, with their heads \[B\].
+    pub received: u64,
+    /// Of their responses, with their heads \[B\].
+    pub sent: u64,
+}
+
+impl Traffic {
+    /// Responses begun, of the servers and of the gate itself.
+    pub fn responses(&self) -> u64 {
+        self.responses.iter().flatten().sum()
+    }
+
+    /// Responses of the servers and the gate with a status of so many hundreds, 1 to 5.
+    pub(crate) fn with_status(&self, hundreds: usize) -> u64 {
+        self.responses.iter().map(|of| of[hundreds - 1]).sum()
     }
 }
 
 /// Counts since the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
+    /// Since the start of the gate.
+    pub uptime: Duration,
+    /// Lines of the access log that could not be written.
+    pub log_lines_lost: u64,
+    /// Wait so far of the job that has waited longest; zero if none waits.
+    pub wait_oldest: Duration,
     /// Clients' connections that are open.
     pub connections: u64,
     /// Clients' connections accepted.
@@ -107,17 +147,18 @@ pub struct Stats {
     pub paused: bool,
     /// True if the gate lets out what is in and lets nothing in.
     pub draining: bool,
-    /// Counts of each class of requests, by its prefix; `other` are those of none.
+    /// Counts of each class of requests, by its name; `other` are those of none, and the first.
     pub classes: Vec<(String, ClassCounts)>,
+    /// Responses and sizes of each class, in the same order.
+    pub traffic: Vec<Traffic>,
     /// Each server, in the order of the configuration.
     pub upstreams: Vec<UpstreamStats>,
-    /// By source and hundreds of the status.
-    responses: [[u64; 5]; 2],
 }
 
-impl Stats {
-    pub(crate) fn new(upstreams: &[SocketAddr]) -> Stats {
-        let upstream = |&address: &SocketAddr| UpstreamStats {
+impl UpstreamStats {
+    /// Those of a server that is up and has done nothing yet.
+    pub(crate) fn new(address: SocketAddr) -> UpstreamStats {
+        UpstreamStats {
             address,
             up: true,
             busy: 0,
@@ -128,8 +169,17 @@ impl Stats {
             connections_reused: 0,
             retries: 0,
             errors: [0; UPSTREAM_ERRORS.len()],
-        };
+        }
+    }
+}
+
+impl Stats {
+    /// Those of a gate with so many classes, `other` among them, that has done nothing yet.
+    pub(crate) fn new(upstreams: &[SocketAddr], classes: usize) -> Stats {
         Stats {
+            uptime: Duration::ZERO,
+            log_lines_lost: 0,
+            wait_oldest: Duration::ZERO,
             connections: 0,
             connections_accepted: 0,
             waiting: 0,
@@ -143,42 +193,88 @@ impl Stats {
             paused: false,
             draining: false,
             classes: Vec::new(),
-            upstreams: upstreams.iter().map(upstream).collect(),
-            responses: [[0; 5]; 2],
+            traffic: vec![Traffic::default(); classes],
+            upstreams: upstreams.iter().map(|&address| UpstreamStats::new(address)).collect(),
         }
     }
 
-    pub(crate) fn count_response(&mut self, source: Source, status: u16) {
-        self.responses[source as usize][usize::from(status / 100 - 1)] += 1;
+    pub(crate) fn count_response(&mut self, class: u32, source: Source, status: u16) {
+        let responses = &mut self.traffic[class as usize].responses;
+        responses[source as usize][usize::from(status / 100 - 1)] += 1;
+    }
+
+    pub(crate) fn count_bytes(&mut self, class: u32, (received, sent): (u64, u64)) {
+        let traffic = &mut self.traffic[class as usize];
+        traffic.received += received;
+        traffic.sent += sent;
+    }
+
+    /// So many classes there are from now on: what was counted of each goes on under its new number, and
+    /// what is of none any more under `other`.
+    pub(crate) fn renumber(&mut self, numbers: &[Option<u32>], classes: usize) {
+        let had = std::mem::replace(&mut self.traffic, vec![Traffic::default(); classes]);
+        for (had, number) in had.into_iter().zip(numbers) {
+            if let Some(number) = number {
+                self.traffic[*number as usize] = had;
+            }
+        }
     }
 
     /// Responses begun, of the servers and of the gate itself.
     pub fn responses(&self) -> u64 {
-        self.responses.iter().flatten().sum()
+        self.traffic.iter().map(Traffic::responses).sum()
     }
 
     /// The text that Prometheus reads (exposition format 0.0.4), with what a model has found.
     pub fn prometheus(&self, model: &[Estimate]) -> String {
         let mut text = Text::new();
-        self.write_clients(&mut text);
+        self.write_process(&mut text);
+        self.write_requests(&mut text);
         self.write_gate(&mut text);
         self.write_upstreams(&mut text);
         prometheus::write_model(&mut text, model, usize::MAX);
         text.finish()
     }
 
-    fn write_clients(&self, text: &mut Text) {
-        text.family("sekisho_connections", "gauge", "Open connections of clients.");
-        text.sample("sekisho_connections", "", self.connections);
-        let accepted = "sekisho_connections_accepted_total";
-        text.family(accepted, "counter", "Accepted connections of clients.");
-        text.sample(accepted, "", self.connections_accepted);
+    fn write_process(&self, text: &mut Text) {
+        let process = ProcessFigures {
+            gate: "http",
+            version: env!("CARGO_PKG_VERSION"),
+            uptime: self.uptime,
+            connections: self.connections,
+            connections_accepted: self.connections_accepted,
+            log_lines_lost: self.log_lines_lost,
+            paused: self.paused,
+            draining: self.draining,
+        };
+        prometheus::write_process(text, &process);
+    }
+
+    fn write_requests(&self, text: &mut Text) {
+        let classes = || {
+            let names = self.classes.iter().map(|(name, _)| prometheus::label("class", name));
+            names.zip(&self.traffic)
+        };
         let name = "sekisho_requests_total";
-        text.family(name, "counter", "Requests by the class of their status and its source.");
-        for (source, classes) in ["upstream", "gate"].iter().zip(&self.responses) {
-            for (class, count) in classes.iter().enumerate().skip(1) {
-                let labels = format!("status=\"{}xx\",source=\"{source}\"", class + 1);
-                text.sample(name, &labels, *count);
+        text.family(name, "counter", "Requests by the hundreds of their status and its source.");
+        for (class, traffic) in classes() {
+            for (source, statuses) in ["server", "gate"].iter().zip(&traffic.responses) {
+                for (hundreds, count) in statuses.iter().enumerate().skip(1) {
+                    let status = hundreds + 1;
+                    let labels = format!("{class},status=\"{status}xx\",source=\"{source}\"");
+                    text.sample(name, &labels, *count);
+                }
+            }
+        }
+        type Value = fn(&Traffic) -> u64;
+        let plain: [(&str, &str, Value); 2] = [
+            ("sekisho_received_bytes_total", "Bytes from clients.", |traffic| traffic.received),
+            ("sekisho_sent_bytes_total", "Bytes to clients.", |traffic| traffic.sent),
+        ];
+        for (name, help, value) in plain {
+            text.family(name, "counter", help);
+            for (class, traffic) in classes() {
+                text.sample(name, &class, value(traffic));
             }
         }
         let name = "sekisho_clients_lost_total";
@@ -189,81 +285,78 @@ impl Stats {
     fn write_gate(&self, text: &mut Text) {
         let sum = |of: fn(&UpstreamStats) -> u32| self.upstreams.iter().map(of).sum();
         let classes = self.classes.iter().map(|(name, counts)| (&**name, counts.clone()));
+        let server = |upstream: &UpstreamStats| ServerFigures {
+            address: upstream.address.to_string(),
+            up: upstream.up,
+            slots: upstream.slots,
+            busy: upstream.busy,
+            started: upstream.wait.count(),
+        };
         let gate = GateFigures {
             labels: String::new(),
             slots_dropped: self.slots_dropped,
             slots: sum(|upstream| upstream.slots),
             busy: sum(|upstream| upstream.busy),
+            wait_oldest: self.wait_oldest,
             classes: classes.collect(),
+            servers: self.upstreams.iter().map(server).collect(),
         };
         prometheus::write_gates(text, &[gate]);
-        text.family("sekisho_paused", "gauge", "1 while the gate starts no job.");
-        text.sample("sekisho_paused", "", u64::from(self.paused));
-        text.family("sekisho_draining", "gauge", "1 while the gate drains.");
-        text.sample("sekisho_draining", "", u64::from(self.draining));
     }
 
     fn write_upstreams(&self, text: &mut Text) {
+        let addresses: Vec<String> =
+            self.upstreams.iter().map(|upstream| upstream.address.to_string()).collect();
+        let labels = prometheus::server_labels(addresses.iter().map(String::as_str));
+        let servers = || labels.iter().zip(&self.upstreams);
         type Value = fn(&UpstreamStats) -> u64;
-        let plain: [(&str, &str, &str, Value); 6] = [
-            ("sekisho_upstream_up", "gauge", "1 if the server is up.", |u| u64::from(u.up)),
-            ("sekisho_upstream_busy", "gauge", "Its slots that are held.", |u| u64::from(u.busy)),
-            ("sekisho_upstream_slots", "gauge", "Its slots that exist.", |u| u64::from(u.slots)),
-            ("sekisho_upstream_connections_total", "counter", "Connections opened.", |u| {
-                u.connections_opened
-            }),
-            ("sekisho_upstream_reused_total", "counter", "Requests on a kept connection.", |u| {
+        let plain: [(&str, &str, Value); 3] = [
+            ("sekisho_server_connections_total", "Connections opened.", |u| u.connections_opened),
+            ("sekisho_server_reused_total", "Requests on a kept connection.", |u| {
                 u.connections_reused
             }),
-            ("sekisho_upstream_retries_total", "counter", "Requests sent a second time.", |u| {
-                u.retries
-            }),
+            ("sekisho_server_retries_total", "Requests sent a second time.", |u| u.retries),
         ];
-        for (name, kind, help, value) in plain {
-            text.family(name, kind, help);
-            for upstream in &self.upstreams {
-                text.sample(name, &label(upstream), value(upstream));
+        for (name, help, value) in plain {
+            text.family(name, "counter", help);
+            for (label, upstream) in servers() {
+                text.sample(name, label, value(upstream));
             }
         }
-        let name = "sekisho_upstream_errors_total";
+        let name = "sekisho_server_errors_total";
         text.family(name, "counter", "What went wrong with the server, by kind.");
-        for upstream in &self.upstreams {
+        for (label, upstream) in servers() {
             for (error, kind) in UPSTREAM_ERRORS {
-                let labels = format!("{},kind=\"{kind}\"", label(upstream));
+                let labels = format!("{label},kind=\"{kind}\"");
                 text.sample(name, &labels, upstream.errors(error));
             }
         }
         type Of = fn(&UpstreamStats) -> &Times;
         let times: [(&str, &str, Of); 2] = [
-            ("sekisho_upstream_wait_seconds", "From arrival to start of its jobs.", |u| &u.wait),
-            ("sekisho_upstream_hold_seconds", "From start to departure of its jobs.", |u| &u.hold),
+            ("sekisho_server_wait_seconds", "From arrival to start of its jobs.", |u| &u.wait),
+            ("sekisho_server_hold_seconds", "From start to departure of its jobs.", |u| &u.hold),
         ];
         for (name, help, of) in times {
             text.family(name, "histogram", help);
-            for upstream in &self.upstreams {
-                text.times(name, &label(upstream), of(upstream));
+            for (label, upstream) in servers() {
+                text.times(name, label, of(upstream));
             }
         }
     }
 }
 
-fn label(upstream: &UpstreamStats) -> String {
-    prometheus::label("upstream", &upstream.address.to_string())
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
     fn every_sample_belongs_to_a_family_and_buckets_are_cumulative() {
-        let mut stats = Stats::new(&["127.0.0.1:80".parse().unwrap()]);
+        let mut stats = Stats::new(&["127.0.0.1:80".parse().unwrap()], 1);
         stats.upstreams[0].wait.observe(Duration::from_micros(150));
         stats.upstreams[0].wait.observe(Duration::from_secs(200));
         stats.upstreams[0].count_error(UpstreamError::Garbage);
-        stats.count_response(Source::Gate, 503);
+        stats.classes = vec![("other".into(), ClassCounts::default())];
+        stats.count_response(0, Source::Gate, 503);
         let text = stats.prometheus(&[]);
         let mut family = "";
         for line in text.lines() {
@@ -277,12 +370,12 @@ mod tests {
             }
         }
         let has = |line: &str| assert!(text.contains(&format!("{line}\n")), "{line} in {text}");
-        has("sekisho_upstream_wait_seconds_bucket{upstream=\"127.0.0.1:80\",le=\"0.0001\"} 0");
-        has("sekisho_upstream_wait_seconds_bucket{upstream=\"127.0.0.1:80\",le=\"0.0002\"} 1");
-        has("sekisho_upstream_wait_seconds_bucket{upstream=\"127.0.0.1:80\",le=\"100\"} 1");
-        has("sekisho_upstream_wait_seconds_bucket{upstream=\"127.0.0.1:80\",le=\"+Inf\"} 2");
-        has("sekisho_upstream_wait_seconds_sum{upstream=\"127.0.0.1:80\"} 200.00015");
-        has("sekisho_requests_total{status=\"5xx\",source=\"gate\"} 1");
-        has("sekisho_upstream_errors_total{upstream=\"127.0.0.1:80\",kind=\"garbage\"} 1");
+        has("sekisho_server_wait_seconds_bucket{server=\"127.0.0.1:80\",le=\"0.0001\"} 0");
+        has("sekisho_server_wait_seconds_bucket{server=\"127.0.0.1:80\",le=\"0.0002\"} 1");
+        has("sekisho_server_wait_seconds_bucket{server=\"127.0.0.1:80\",le=\"100\"} 1");
+        has("sekisho_server_wait_seconds_bucket{server=\"127.0.0.1:80\",le=\"+Inf\"} 2");
+        has("sekisho_server_wait_seconds_sum{server=\"127.0.0.1:80\"} 200.00015");
+        has("sekisho_requests_total{class=\"other\",status=\"5xx\",source=\"gate\"} 1");
+        has("sekisho_server_errors_total{server=\"127.0.0.1:80\",kind=\"garbage\"} 1");
     }
 }

@@ -123,9 +123,9 @@ impl Watches {
     }
 
     /// Looks at every tick. Never ends.
-    pub(crate) async fn keep_time(&self, tick: Duration, now: impl Fn() -> Time) {
+    pub(crate) async fn keep_time(&self, tick: impl Fn() -> Duration, now: impl Fn() -> Time) {
         loop {
-            tokio::time::sleep(tick).await;
+            tokio::time::sleep(tick()).await;
             self.look(now());
         }
     }

@@ -775,6 +775,12 @@ impl<O: Copy> Driver<O> {
         self.gate.waiting()
     }
 
+    /// Wait so far of the job that has waited longest; zero if none waits.
+    pub fn wait_oldest(&self, now: Time) -> Duration {
+        let waiting = self.places.iter().filter(|place| place.job != JobId(0));
+        waiting.map(|place| now.since(place.arrived)).max().unwrap_or_default()
+    }
+
     /// The slots that are held, of all servers.
     pub fn busy(&self) -> u32 {
         self.gate.busy()

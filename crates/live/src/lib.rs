@@ -14,6 +14,7 @@
 //! [`Chain`] has several gates that a job passes one after the other, as quotas are.
 
 pub mod model;
+pub mod page;
 pub mod prometheus;
 
 mod chain;

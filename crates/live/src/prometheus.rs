@@ -3,6 +3,7 @@
 //! The text format is written by hand: it is a page of `write!`, the counters live on one thread
 //! and need neither locks nor label maps, and a client library would bring both.
 
+use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::time::Duration;
 
@@ -147,8 +148,79 @@ pub struct GateFigures<'f> {
     pub slots: u32,
     /// Those that are held.
     pub busy: u32,
+    /// Wait so far of the job that has waited longest; zero if none waits.
+    pub wait_oldest: Duration,
     /// Counts of each of its classes, by name.
     pub classes: Vec<(&'f str, ClassCounts)>,
+    /// Each of its servers.
+    pub servers: Vec<ServerFigures>,
+}
+
+/// A server of a gate as its metrics tell it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerFigures {
+    /// Its address.
+    pub address: String,
+    /// True if it is up, as far as is known.
+    pub up: bool,
+    /// Its slots.
+    pub slots: u32,
+    /// Those that are held.
+    pub busy: u32,
+    /// Jobs that were started there.
+    pub started: u64,
+}
+
+/// A process with its gates as its metrics tell it.
+#[derive(Clone, Debug)]
+pub struct ProcessFigures<'p> {
+    /// The kind of the gate: `http` or `postgres`.
+    pub gate: &'p str,
+    /// The version of the program.
+    pub version: &'p str,
+    /// Since the start.
+    pub uptime: Duration,
+    /// Open connections of clients.
+    pub connections: u64,
+    /// Connections of clients accepted since the start.
+    pub connections_accepted: u64,
+    /// Lines of the log that could not be written since the start.
+    pub log_lines_lost: u64,
+    /// True while no job starts.
+    pub paused: bool,
+    /// True while nobody is let in.
+    pub draining: bool,
+}
+
+/// Writes what every process of a gate tells, by the same names whatever it stands in front of.
+pub fn write_process(text: &mut Text, of: &ProcessFigures<'_>) {
+    let name = "sekisho_build_info";
+    text.family(name, "gauge", "1, with the version of the program and the kind of the gate.");
+    let labels = [label("version", of.version), label("gate", of.gate)].join(",");
+    text.sample(name, &labels, 1);
+    text.family("sekisho_uptime_seconds", "gauge", "Time since the gate began.");
+    text.sample("sekisho_uptime_seconds", "", of.uptime.as_secs_f64());
+    let plain: [(&str, &str, &str, u64); 5] = [
+        ("sekisho_connections", "gauge", "Open connections of clients.", of.connections),
+        (
+            "sekisho_connections_accepted_total",
+            "counter",
+            "Accepted connections of clients.",
+            of.connections_accepted,
+        ),
+        (
+            "sekisho_log_lines_lost_total",
+            "counter",
+            "Lines of the log that could not be written.",
+            of.log_lines_lost,
+        ),
+        ("sekisho_paused", "gauge", "1 while the gate starts no job.", of.paused.into()),
+        ("sekisho_draining", "gauge", "1 while the gate drains.", of.draining.into()),
+    ];
+    for (name, kind, help, value) in plain {
+        text.family(name, kind, help);
+        text.sample(name, "", value);
+    }
 }
 
 impl GateFigures<'_> {
@@ -188,6 +260,12 @@ pub fn write_gates(text: &mut Text, gates: &[GateFigures<'_>]) {
             text.sample(name, &gate.labels, value(gate));
         }
     }
+    let name = "sekisho_wait_oldest_seconds";
+    text.family(name, "gauge", "For how long the job that waits longest has waited.");
+    for gate in gates {
+        text.sample(name, &gate.labels, gate.wait_oldest.as_secs_f64());
+    }
+    write_servers(text, gates);
     let classes = || {
         gates.iter().flat_map(|gate| {
             gate.classes.iter().map(|(name, counts)| (gate.of_class(name), counts))
@@ -223,6 +301,41 @@ pub fn write_gates(text: &mut Text, gates: &[GateFigures<'_>]) {
         text.family(name, "histogram", help);
         for (labels, class) in classes() {
             text.times(name, &labels, of(class));
+        }
+    }
+}
+
+/// The labels of servers with these addresses. The second of one address is `ADDRESS#2`, so that no series is
+/// there twice.
+pub fn server_labels<'a>(addresses: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut times = BTreeMap::new();
+    addresses
+        .map(|address| match times.entry(address).and_modify(|times| *times += 1).or_insert(1) {
+            1 => label("server", address),
+            nth => label("server", &format!("{address}#{nth}")),
+        })
+        .collect()
+}
+
+fn write_servers(text: &mut Text, gates: &[GateFigures<'_>]) {
+    type OfServer = fn(&ServerFigures) -> u64;
+    let plain: [(&str, &str, &str, OfServer); 4] = [
+        ("sekisho_server_up", "gauge", "1 if the server is up, as far as is known.", |server| {
+            server.up.into()
+        }),
+        ("sekisho_server_slots", "gauge", "Its slots that exist.", |server| server.slots.into()),
+        ("sekisho_server_busy", "gauge", "Its slots that are held.", |server| server.busy.into()),
+        ("sekisho_server_started_total", "counter", "Jobs that were started there.", |server| {
+            server.started
+        }),
+    ];
+    for (name, kind, help, value) in plain {
+        text.family(name, kind, help);
+        for gate in gates {
+            let addresses = gate.servers.iter().map(|server| &*server.address);
+            for (named, server) in server_labels(addresses).iter().zip(&gate.servers) {
+                text.sample(name, &gate.with(named), value(server));
+            }
         }
     }
 }
@@ -291,6 +404,12 @@ mod tests {
         assert_eq!(times.quantile(1.0), Some((micros(2_000), Some(micros(5_000)))));
         times.observe(Duration::from_secs(101));
         assert_eq!(times.quantile(1.0), Some((micros(100_000_000), None)));
+    }
+
+    #[test]
+    fn a_server_that_is_named_twice_makes_no_series_twice() {
+        let labels = server_labels(["a:1", "b:1", "a:1"].into_iter());
+        assert_eq!(labels, [r#"server="a:1""#, r#"server="b:1""#, r#"server="a:1#2""#]);
     }
 
     #[test]

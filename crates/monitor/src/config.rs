@@ -513,7 +513,10 @@ pub struct Timeouts {
     /// nobody uses, with its pools; it goes sooner where others need the room. `None` for as long as
     /// nobody does.
     pub autodb_idle: Option<Duration>,
-    /// From the beginning of a drain until what is still in flight is cut off.
+    /// From the beginning of a drain until no client is let in any more: `/readyz` says no meanwhile, so that a
+    /// load balancer sends nobody here by then.
+    pub drain_delay: Duration,
+    /// From the end of that until what is still in flight is cut off.
     pub drain: Duration,
 }
 
@@ -534,6 +537,7 @@ impl Default for Timeouts {
             server_lifetime: Duration::from_secs(3600),
             server_retry: Duration::from_secs(15),
             autodb_idle: Some(Duration::from_secs(3600)),
+            drain_delay: Duration::ZERO,
             drain: Duration::from_secs(30),
         }
     }

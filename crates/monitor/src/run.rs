@@ -9,6 +9,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use gate::Time;
+use linelog::Log;
 use live::model::Refusal;
 use live::{Estimate, WhatIf};
 use measure::Recording;
@@ -22,7 +23,7 @@ use super::client;
 use super::client_tls::{ClientEncryption, ClientTls};
 use super::config::{Address, Config, StartError};
 use super::listen::{Listener, door, listen};
-use super::log::Log;
+use super::log::lost;
 use super::modelling::Models;
 use super::reload::{Fresh, ReloadError, Reloaded, Reloading};
 use super::server_tls::EncryptionError;
@@ -326,7 +327,7 @@ impl Monitor {
     /// # Errors
     /// If the system has no thread left.
     pub fn log_to(mut self, sink: impl Write + Send + 'static) -> Result<Monitor, StartError> {
-        self.log = Log::to(sink).map_err(StartError::Loop)?;
+        self.log = Log::to(sink, lost).map_err(StartError::Loop)?;
         Ok(self)
     }
 
@@ -452,7 +453,8 @@ impl Running {
         let quotas = self.inner.quotas.chain.next_wakeup();
         let (deadline, takeover) =
             (self.inner.deadlines.next(), self.inner.takeover.next_deadline());
-        let moments = [gates, quotas, sweep, deadline, self.accept_again, self.until, takeover];
+        let (accept, drain) = (self.accept_again, self.inner.drains_at);
+        let moments = [gates, quotas, sweep, deadline, accept, self.until, takeover, drain];
         // None: nothing is due before something happens, and the worker sleeps until then.
         let next = moments.into_iter().flatten().min()?;
         // The system counts milliseconds and rounds up.
@@ -563,6 +565,9 @@ impl Running {
             self.inner.log_figures();
             self.inner.settle();
         }
+        if self.inner.drains_at.is_some_and(|moment| moment <= now) {
+            self.drain();
+        }
         if self.accept_again.is_some_and(|moment| moment <= now) {
             self.accept_all();
         }
@@ -578,12 +583,14 @@ impl Running {
     }
 
     fn hear_signals(&mut self) {
-        // The first drains and the second cuts that short; a third could do no more.
-        for _ in 0..heard(self.signals.as_mut()).min(2) {
-            if self.inner.phase != Phase::Draining {
+        // The first announces the drain, if that has a delay, and the next begins it; one more cuts it short.
+        for _ in 0..heard(self.signals.as_mut()).min(3) {
+            if self.inner.phase == Phase::Draining {
+                self.until = Some(self.inner.now);
+            } else if self.inner.drains_at.is_some() {
                 self.drain();
             } else {
-                self.until = Some(self.inner.now);
+                self.announce_drain();
             }
         }
     }
@@ -602,7 +609,7 @@ impl Running {
                     let _ = reply.send(self.inner.models());
                 }
                 Command::Drain(reply) => {
-                    self.drain();
+                    self.announce_drain();
                     let _ = reply.send(());
                 }
                 Command::Tls(tls, reply) => {
@@ -645,6 +652,16 @@ impl Running {
         }
     }
 
+    /// Says that it drains, and begins after the delay: until then everybody is served as ever.
+    fn announce_drain(&mut self) {
+        let delay = self.inner.config.timeouts.drain_delay;
+        if delay.is_zero() || self.inner.phase != Phase::Open {
+            return self.drain();
+        }
+        let at = self.inner.now + delay;
+        self.inner.drains_at.get_or_insert(at);
+    }
+
     /// Lets nobody in any more, and sends away who has nothing under way.
     pub(super) fn drain(&mut self) {
         if self.inner.phase == Phase::Draining {
@@ -655,6 +672,7 @@ impl Running {
             self.accept_all();
         }
         self.inner.phase = Phase::Draining;
+        self.inner.drains_at = None;
         self.stop_for_good();
         self.inner.tell_predecessor_of_end();
         self.until = Some(self.inner.now + self.inner.config.timeouts.drain);

@@ -21,7 +21,7 @@ use super::client_tls::ClientEncryption;
 use super::config::{Address, Config};
 use super::connection::{Buffers, Writes};
 use super::deadlines::Deadlines;
-use super::log::{Figures, Log};
+use super::log::Figures;
 use super::pool::{Pool, PoolIndex};
 use super::probing::Probes;
 use super::quotas::QuotaChain;
@@ -31,6 +31,7 @@ use super::slab::{Key, Slab, Socket};
 use super::stats::Stats;
 use super::takeover::Takeover;
 use super::workers::Watchers;
+use linelog::Log;
 use pgwire::SqlState;
 use pgwire::message::{Report, Severity, write};
 use pgwire::startup::Replication;
@@ -61,6 +62,8 @@ pub(super) struct Loop {
     /// The moment of what is being done.
     pub(super) now: Time,
     pub(super) phase: Phase,
+    /// When nobody is let in any more, while a drain has been asked for and its delay runs.
+    pub(super) drains_at: Option<Time>,
     pub(super) clients: Slab<Client>,
     pub(super) servers: Slab<Server>,
     pub(super) cancels: Slab<Cancel>,
@@ -129,6 +132,7 @@ impl Loop {
             began_at: SystemTime::now(),
             now: Time::ZERO,
             phase: Phase::Open,
+            drains_at: None,
             clients: Slab::new(),
             servers: Slab::new(),
             cancels: Slab::new(),

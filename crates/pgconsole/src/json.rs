@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use live::{Estimate, Times};
+use live::Estimate;
+use live::page::ClassState;
 use serde::{Serialize, Serializer};
 
 use super::snapshot::{
@@ -143,61 +144,13 @@ impl PoolState<'_> {
             wait_oldest_s: pool.wait_oldest.as_secs_f64(),
             total: pool.total,
             recent: pool.recent,
-            classes: pool.classes.iter().take(LIST_MAX).map(ClassState::new).collect(),
+            classes: pool.classes.iter().take(LIST_MAX).map(class_state).collect(),
         }
     }
 }
 
-#[derive(Serialize)]
-struct ClassState<'a> {
-    name: &'a str,
-    waiting: u32,
-    busy: u32,
-    wait: TimesState,
-    hold: TimesState,
-    refused: u64,
-    reneged: u64,
-}
-
-impl ClassState<'_> {
-    fn new(class: &Class) -> ClassState<'_> {
-        ClassState {
-            name: &class.name,
-            waiting: class.waiting,
-            busy: class.busy,
-            wait: TimesState::new(&class.wait),
-            hold: TimesState::new(&class.hold),
-            refused: class.refused(),
-            reneged: class.reneged,
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct TimesState {
-    count: u64,
-    mean_s: Option<f64>,
-    /// Between which bounds it lies; no upper one beyond the last bucket.
-    p50_s: Option<(f64, Option<f64>)>,
-    p99_s: Option<(f64, Option<f64>)>,
-    /// Count of each bucket.
-    counts: Vec<u64>,
-}
-
-impl TimesState {
-    fn new(times: &Times) -> TimesState {
-        let quantile = |q| {
-            let (low, high) = times.quantile(q)?;
-            Some((low.as_secs_f64(), high.map(|high| high.as_secs_f64())))
-        };
-        TimesState {
-            count: times.count(),
-            mean_s: times.mean().map(|mean| mean.as_secs_f64()),
-            p50_s: quantile(0.5),
-            p99_s: quantile(0.99),
-            counts: times.counts().to_vec(),
-        }
-    }
+fn class_state(class: &Class) -> ClassState<'_> {
+    ClassState::new(&class.name, &class.counts())
 }
 
 #[derive(Serialize)]

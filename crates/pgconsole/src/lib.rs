@@ -35,6 +35,8 @@ mod session;
 mod snapshot;
 mod tables;
 
+use std::sync::LazyLock;
+
 pub use command::{Command, CommandError, Control, Shutdown, TEXT_MAX};
 pub use json::{LIST_MAX, state_json};
 pub use metrics::{CLASSES_MAX, prometheus};
@@ -48,4 +50,5 @@ pub use snapshot::{
 pub use tables::Table;
 
 /// The live page: one HTML file that asks for `/state.json` of its own address again and again.
-pub const PAGE: &str = include_str!("page.html");
+pub static PAGE: LazyLock<String> =
+    LazyLock::new(|| live::page::page(include_str!("page.html"), include_str!("page.js")));

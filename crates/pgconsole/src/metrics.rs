@@ -3,9 +3,11 @@
 //! What every gate tells is written by `live`, so that it has the names that the HTTP gate has. Totals only
 //! grow as long as the gate runs; what is now is a gauge.
 
-use live::prometheus::{GateFigures, Text, label, write_gates, write_model};
+use live::prometheus::{
+    self, GateFigures, ProcessFigures, ServerFigures, Text, label, write_gates, write_model,
+};
 
-use super::snapshot::{ClientState, Phase, Pool, Snapshot};
+use super::snapshot::{ClientState, Phase, Pool, ServerSlots, Snapshot};
 
 /// Classes of pools told at most; the gauge `sekisho_classes_left_out` says how many more there
 /// are. Two histograms of each make some 4 kB.
@@ -28,7 +30,7 @@ pub fn prometheus(snapshot: &Snapshot) -> String {
     text.sample(name, "", left_out);
     write_pools(pools, &mut text);
     write_counts(pools, &mut text);
-    write_gates(&mut text, &pools.iter().map(figures).collect::<Vec<_>>());
+    write_gates(&mut text, &pools.iter().map(|pool| figures(snapshot, pool)).collect::<Vec<_>>());
     write_pins(snapshot, pools, &mut text);
     write_model(&mut text, &snapshot.model, CLASSES_MAX);
     text.finish()
@@ -36,41 +38,21 @@ pub fn prometheus(snapshot: &Snapshot) -> String {
 
 fn write_process(of: &Snapshot, text: &mut Text) {
     let logging_in = of.clients.iter().filter(|client| client.state == ClientState::Login).count();
-    let plain: [(&str, &str, &str, u64); 7] = [
-        ("sekisho_connections", "gauge", "Open connections of clients.", of.clients.len() as u64),
-        (
-            "sekisho_connections_accepted_total",
-            "counter",
-            "Accepted connections of clients.",
-            of.clients_accepted,
-        ),
-        ("sekisho_logging_in", "gauge", "Clients that log in.", logging_in as u64),
-        ("sekisho_logins_failed_total", "counter", "Failed logins.", of.logins_failed),
-        (
-            "sekisho_log_lines_lost_total",
-            "counter",
-            "Lines of the log that could not be written.",
-            of.log_lost,
-        ),
-        (
-            "sekisho_paused",
-            "gauge",
-            "1 while the gate starts no job.",
-            u64::from(of.phase == Phase::Paused),
-        ),
-        (
-            "sekisho_draining",
-            "gauge",
-            "1 while the gate drains.",
-            u64::from(of.phase == Phase::Draining),
-        ),
-    ];
-    for (name, kind, help, value) in plain {
-        text.family(name, kind, help);
-        text.sample(name, "", value);
-    }
-    text.family("sekisho_uptime_seconds", "gauge", "Time since the gate began.");
-    text.sample("sekisho_uptime_seconds", "", of.uptime.as_secs_f64());
+    let figures = ProcessFigures {
+        gate: "postgres",
+        version: of.version.rsplit(' ').next().unwrap_or_default(),
+        uptime: of.uptime,
+        connections: of.clients.len() as u64,
+        connections_accepted: of.clients_accepted,
+        log_lines_lost: of.log_lost,
+        paused: of.phase == Phase::Paused,
+        draining: of.phase == Phase::Draining,
+    };
+    prometheus::write_process(text, &figures);
+    text.family("sekisho_logging_in", "gauge", "Clients that log in.");
+    text.sample("sekisho_logging_in", "", logging_in);
+    text.family("sekisho_logins_failed_total", "counter", "Failed logins.");
+    text.sample("sekisho_logins_failed_total", "", of.logins_failed);
     if let Some(slots) = of.over_all {
         for (name, help, value) in [
             ("sekisho_over_all_slots", "Slots over all pools that exist.", slots.slots),
@@ -88,11 +70,6 @@ fn labels(pool: &Pool) -> String {
 }
 
 fn write_pools(pools: &[Pool], text: &mut Text) {
-    let name = "sekisho_wait_oldest_seconds";
-    text.family(name, "gauge", "For how long the client that waits longest has waited.");
-    for pool in pools {
-        text.sample(name, &labels(pool), pool.wait_oldest.as_secs_f64());
-    }
     text.family("sekisho_clients", "gauge", "Clients of the pool by what they do.");
     for pool in pools {
         let clients = pool.clients;
@@ -154,14 +131,30 @@ fn write_counts(pools: &[Pool], text: &mut Text) {
     }
 }
 
-/// The gate of a pool, with its classes.
-fn figures(pool: &Pool) -> GateFigures<'_> {
+/// The gate of a pool, with its classes and servers.
+fn figures<'s>(of: &'s Snapshot, pool: &'s Pool) -> GateFigures<'s> {
+    let is_own = |server: &ServerSlots| {
+        let (database, user) = &server.pool;
+        *database == pool.database && *user == pool.user
+    };
+    let servers = of.slots.iter().filter_map(|of| {
+        let server = of.server.as_ref().filter(|server| is_own(server))?;
+        Some(ServerFigures {
+            address: server.address.clone(),
+            up: server.up,
+            slots: of.slots.slots,
+            busy: of.slots.busy,
+            started: server.started,
+        })
+    });
     GateFigures {
         labels: labels(pool),
         slots_dropped: pool.slots_dropped,
         slots: pool.gate.slots,
         busy: pool.gate.busy,
+        wait_oldest: pool.wait_oldest,
         classes: pool.classes.iter().map(|class| (&*class.name, class.counts())).collect(),
+        servers: servers.collect(),
     }
 }
 

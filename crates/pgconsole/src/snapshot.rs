@@ -170,6 +170,8 @@ pub struct SlotsOf {
 /// The server that a pool's slots belong to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerSlots {
+    /// The pool's database and user.
+    pub pool: (String, String),
     /// Its address.
     pub address: String,
     /// Its role, as far as is known: `primary` or `replica`.

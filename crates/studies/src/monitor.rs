@@ -41,7 +41,7 @@ impl Gate {
     ) -> Result<Gate, Failure> {
         let port = to.get_ports().first().copied().unwrap_or(5432);
         let server = match to.get_hosts().first() {
-            Some(Host::Tcp(name)) => format!("{name}:{port}").parse().map_err(Failure::machine)?,
+            Some(Host::Tcp(name)) => format!("{name}:{port}").parse().map_err(Failure::defect)?,
             _ => return Err(Failure::Machine("the private server has no TCP address".into())),
         };
         let user = to.get_user().unwrap_or_default().as_bytes().to_vec();
@@ -78,7 +78,7 @@ impl Gate {
         let place = |port: u16| format!(":{port}/");
         let own = self.handle.address().port();
         let url = server.url().as_str().replace(&place(server.port()), &place(own));
-        url.parse().map_err(Failure::machine)
+        url.parse().map_err(Failure::defect)
     }
 
     /// Lets what is under way end, and says what passed.

@@ -243,7 +243,7 @@ fn values(registry: &Registry, caption: &str, judged: &[&Judged]) -> Result<Page
             one.finding.word(),
         ];
         let cells = words.into_iter().map(Cell::from).chain([Cell::from(as_expected)]);
-        table = table.row(cells).map_err(Failure::machine)?;
+        table = table.row(cells).map_err(Failure::defect)?;
     }
     Ok(table)
 }
@@ -257,7 +257,7 @@ fn words(registry: &Registry, judged: &[&Judged]) -> Result<PageTable, Failure> 
         let could = if one.finding.counts() { claim.fails.clone() } else { "not".into() };
         let cells = [claim.title.clone(), claim.says.clone(), why(claim, one), could];
         let cells = cells.map(Cell::from);
-        table = table.row(cells).map_err(Failure::machine)?;
+        table = table.row(cells).map_err(Failure::defect)?;
     }
     Ok(table)
 }

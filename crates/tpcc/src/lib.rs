@@ -50,7 +50,7 @@ pub use record::{
     Checkpoints, Client, DeferredRecord, End, InputCounts, KindRecord, MergedPart, Pace,
     PartRecord, Plan, Record, Server,
 };
-pub use server::{Facts, facts};
+pub use server::{Allowance, Facts, allowance, facts};
 pub use terminals::{DeliveryResult, RunError, Watch, run, run_part};
 pub use tokio_postgres::config::{Host, SslMode};
 pub use transactions::{

@@ -56,6 +56,46 @@ pub fn facts(config: &Config) -> Result<Facts, RunError> {
     })
 }
 
+/// Connections that a server lets one user have to one database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// So many at most, if nobody else has any.
+    pub connections: u32,
+    /// The setting that says so, in words.
+    pub by: String,
+}
+
+/// Asks a server how many connections it lets the user of an address have.
+///
+/// # Errors
+/// If there is no connection, or it does not say.
+pub fn allowance(config: &Config) -> Result<Allowance, RunError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let client = connect(config, 1).await?;
+        let row = client.query_one(include_str!("allowance.sql"), &[]).await;
+        let row = row.map_err(OpenError::Prepare)?;
+        let [most, reserved, of_role, of_database]: [i32; 4] = [0, 1, 2, 3].map(|at| row.get(at));
+        Ok(least_of(most, reserved, of_role, of_database))
+    })
+}
+
+/// The least of the limits; one below 0 is none.
+fn least_of(most: i32, reserved: i32, of_role: i32, of_database: i32) -> Allowance {
+    let shared = match reserved {
+        0 => format!("max_connections is {most}"),
+        reserved => format!("max_connections is {most}, and {reserved} of them are reserved"),
+    };
+    let limits = [
+        (most - reserved, shared),
+        (of_role, "CONNECTION LIMIT of its role".to_owned()),
+        (of_database, "CONNECTION LIMIT of the database".to_owned()),
+    ];
+    let there = limits.into_iter().filter(|(limit, _)| *limit >= 0);
+    let (connections, by) = there.min_by_key(|(limit, _)| *limit).expect("the first is there");
+    Allowance { connections: connections.unsigned_abs(), by }
+}
+
 /// A connection beside those of the terminals, that looks on.
 #[derive(Debug)]
 pub(super) struct Monitor {
@@ -123,5 +163,24 @@ impl Monitor {
     pub(super) async fn checkpoints(&self) -> Option<(i64, i64)> {
         let row = self.client.query_one(self.checkpoints, &[]).await.ok()?;
         Some((row.get(0), row.get(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_limit_counts_and_is_named() {
+        let of = |limits: [i32; 4]| {
+            let [most, reserved, role, database] = limits;
+            let Allowance { connections, by } = least_of(most, reserved, role, database);
+            (connections, by)
+        };
+        assert_eq!(of([100, 0, -1, -1]), (100, "max_connections is 100".into()));
+        let reserved = "max_connections is 100, and 3 of them are reserved";
+        assert_eq!(of([100, 3, -1, -1]), (97, reserved.into()));
+        assert_eq!(of([100, 3, 5, 50]), (5, "CONNECTION LIMIT of its role".into()));
+        assert_eq!(of([100, 3, 50, 0]), (0, "CONNECTION LIMIT of the database".into()));
     }
 }

@@ -134,6 +134,8 @@ pub struct Timeouts {
     pub stalled: Timeout,
     /// A wait after which the client is told that it waits.
     pub wait_notice: Timeout,
+    /// From SIGTERM until no client is let in any more; `/readyz` says no meanwhile.
+    pub drain_delay: Span,
     /// Sessions still open when the gate ends.
     pub drain: Span,
 }
@@ -150,6 +152,7 @@ impl Default for Timeouts {
             client_idle: Timeout::Off,
             stalled: Timeout::After(Span(300.0)),
             wait_notice: Timeout::After(Span(5.0)),
+            drain_delay: Span(0.0),
             drain: Span(30.0),
         }
     }

@@ -1,5 +1,7 @@
 //! Configurations of the gate for PostgreSQL: both formats, each as the other, and what is wrong.
 
+mod http;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

@@ -8,7 +8,7 @@ use crate::support::*;
 
 pub(crate) fn admin(gate: &Gate, request: &str) -> Response {
     let mut client = Client::connect(gate.handle.admin_address().expect("it was asked for"));
-    client.send(format!("{request} HTTP/1.1\r\nHost: admin\r\n\r\n"));
+    client.send(format!("{request} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     client.response()
 }
 
@@ -74,20 +74,20 @@ fn metrics_tell_what_happened() {
         response.field("content-type").as_deref(),
         Some("text/plain; version=0.0.4; charset=utf-8")
     );
-    let label = format!("upstream=\"{}\"", upstream.address);
+    let label = format!("server=\"{}\"", upstream.address);
     for line in [
-        "sekisho_requests_total{status=\"2xx\",source=\"upstream\"} 5",
-        "sekisho_requests_total{status=\"4xx\",source=\"gate\"} 1",
+        "sekisho_requests_total{class=\"other\",status=\"2xx\",source=\"server\"} 5",
+        "sekisho_requests_total{class=\"other\",status=\"4xx\",source=\"gate\"} 1",
         "sekisho_connections_accepted_total 1",
         "sekisho_waiting{class=\"other\"} 0",
         "sekisho_slots 2",
         "sekisho_slots_busy 0",
         "sekisho_wait_seconds_count{class=\"other\"} 5",
         "sekisho_hold_seconds_count{class=\"other\"} 5",
-        &format!("sekisho_upstream_slots{{{label}}} 2"),
-        &format!("sekisho_upstream_hold_seconds_count{{{label}}} 5"),
-        &format!("sekisho_upstream_hold_seconds_bucket{{{label},le=\"+Inf\"}} 5"),
-        &format!("sekisho_upstream_reused_total{{{label}}} 4"),
+        &format!("sekisho_server_slots{{{label}}} 2"),
+        &format!("sekisho_server_hold_seconds_count{{{label}}} 5"),
+        &format!("sekisho_server_hold_seconds_bucket{{{label},le=\"+Inf\"}} 5"),
+        &format!("sekisho_server_reused_total{{{label}}} 4"),
     ] {
         assert!(response.text().contains(&format!("{line}\n")), "{line}: {}", response.text());
     }
@@ -99,15 +99,15 @@ fn metrics_tell_what_happened() {
 fn the_admin_server_answers_what_it_knows_and_nothing_to_browsers() {
     let address = nobody();
     let gate = Gate::start(config(&[address], 1));
-    assert_eq!(admin(&gate, "GET /health").text(), "ok\n");
+    assert_eq!(admin(&gate, "GET /readyz").text(), "ok\n");
     gate.client().get("/");
-    assert_eq!(admin(&gate, "GET /health").status(), 503);
+    assert_eq!(admin(&gate, "GET /readyz").status(), 503);
     assert_eq!(admin(&gate, "GET /slots?server=0&slots=9").status(), 405);
     assert_eq!(admin(&gate, "POST /slots?server=3&slots=9").status(), 400);
     assert_eq!(admin(&gate, "POST /slots?slots=9").status(), 400);
-    assert_eq!(admin(&gate, "GET /").status(), 404);
+    assert_eq!(admin(&gate, "GET /health").status(), 404);
     let mut page = Client::connect(gate.handle.admin_address().unwrap());
-    page.send("POST /pause HTTP/1.1\r\nHost: a\r\nOrigin: http://evil\r\n\r\n");
+    page.send("POST /pause HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: http://evil\r\n\r\n");
     assert_eq!(page.response().status(), 403);
     let stats = gate.stats();
     assert_eq!((stats.upstreams[0].slots, stats.paused), (1, false));

@@ -141,7 +141,7 @@ fn priorities_and_queues_for_each_server_replay_too() {
     config.gate.router = RouterSpec::ShortestQueue { length: Length::InSystem, ties: Ties::Random };
     config.gate.seed = 7;
     config.gate.wait_max = Some(ms(40));
-    config.classes = vec![Class { priority: 9, ..Class::new("/vip", 1) }];
+    config.classes = vec![Class { priority: 9, ..Class::new("/vip") }];
     let gate = Gate::start(config);
     let workers: Vec<_> = (0..16)
         .map(|worker| {
@@ -169,7 +169,7 @@ fn a_higher_priority_overtakes() {
     let (upstream, _) = Upstream::slow(ms(100));
     let mut config = config(&[upstream.address], 1);
     config.gate.discipline = DisciplineSpec::Priority;
-    config.classes = vec![Class { priority: 9, ..Class::new("/vip", 1) }];
+    config.classes = vec![Class { priority: 9, ..Class::new("/vip") }];
     let gate = Gate::start(config);
     gate.handle.pause().expect("the gate runs");
     let mut clients = Vec::new();

@@ -11,6 +11,7 @@ mod controls;
 mod fuzz;
 mod gating;
 mod life;
+mod operating;
 mod passing;
 mod policies;
 mod refusing;

@@ -153,8 +153,8 @@ fn least_work_counts_sizes_not_requests() {
     let router = RouterSpec::LeastWork { speed: None, ties: Ties::Lowest };
     let mut site = Site::start(2, 16, router, |config| {
         config.classes = vec![
-            Class { size: 10, ..Class::new("/large", 1) },
-            Class { size: 1, ..Class::new("/small", 2) },
+            Class { size: 10, ..Class::new("/large") },
+            Class { size: 1, ..Class::new("/small") },
         ];
     });
     assert_eq!(site.begin_at("/large"), 0);
@@ -239,7 +239,7 @@ fn a_class_goes_to_the_server_that_a_table_names() {
     let map = KeyMap::Table { rows, default: gate::KeyDefault::Server(1) };
     let router = RouterSpec::ByKey { of: KeyOf::Class, map, down: KeyDown::Wait };
     let mut site = Site::start(3, 8, router, |config| {
-        config.classes = vec![Class::new("/web/", 1), Class::new("/api/", 2)];
+        config.classes = vec![Class::new("/web/"), Class::new("/api/")];
     });
     for _ in 0..3 {
         for (target, server) in [("/web/a", 2), ("/api/b", 0), ("/else", 1)] {
@@ -264,7 +264,7 @@ fn ageing_lets_who_waited_long_go_before_the_important() {
     told_in_time(|unit| {
         // A wait of this is worth the one priority that a VIP is ahead.
         let interval = 4 * unit;
-        let vip = Class { priority: 1, ..Class::new("/vip", 1) };
+        let vip = Class { priority: 1, ..Class::new("/vip") };
         let mut site = line(DisciplineSpec::PriorityAgeing { interval }, &[vip]);
         site.begin("/old");
         std::thread::sleep(interval + unit);
@@ -283,7 +283,7 @@ fn ageing_lets_who_waited_long_go_before_the_important() {
 #[test]
 fn deficit_round_robin_gives_each_class_its_share_of_the_work() {
     let classes =
-        [Class { size: 1, ..Class::new("/web", 1) }, Class { size: 4, ..Class::new("/bulk", 2) }];
+        [Class { size: 1, ..Class::new("/web") }, Class { size: 4, ..Class::new("/bulk") }];
     // A turn is 4 units of work, and twice that for class 1.
     for (weights, web) in [(Vec::new(), 4), (vec![1, 2, 1], 8)] {
         let mut site = line(DisciplineSpec::DeficitRoundRobin { quantum: 4, weights }, &classes);

@@ -105,8 +105,8 @@ fn classes_are_told_by_the_beginning_of_the_target() {
     let upstream = Upstream::echo();
     let mut config = config(&[upstream.address], 1);
     config.classes = vec![
-        Class { priority: 9, ..Class::new("/vip/", 1) },
-        Class { priority: 1, ..Class::new("/", 2) },
+        Class { priority: 9, ..Class::new("/vip/") },
+        Class { priority: 1, ..Class::new("/") },
     ];
     let gate = Gate::start(config);
     let mut client = gate.client();

@@ -67,6 +67,8 @@ impl Loop {
                 let snapshot = Box::new(self.survey());
                 Answer::Snapshot(snapshot, self.clock().since(before))
             }
+            // Whoever asks whether to come should not, while the delay of a drain runs.
+            Ask::Pulse if self.drains_at.is_some() => Answer::Pulse(Phase::Leaving),
             Ask::Pulse => Answer::Pulse(self.phase),
             Ask::Models(what) => Answer::Models(what, self.models()),
             Ask::Withdraw => match self.take_wait(admin_connection) {
@@ -408,6 +410,7 @@ impl Loop {
     /// The phase as the console knows it.
     pub(super) fn console_phase(&self) -> pgconsole::Phase {
         match (self.phase, self.admin.all) {
+            _ if self.drains_at.is_some() => pgconsole::Phase::Draining,
             (Phase::Draining | Phase::Leaving | Phase::HandingOver, _) => {
                 pgconsole::Phase::Draining
             }

@@ -173,7 +173,7 @@ impl AdminThread {
         match *request {
             Request::Begun => {}
             Request::Page(body) => {
-                self.finish(key, "200 OK", "text/html; charset=utf-8", PAGE, body);
+                self.finish(key, "200 OK", "text/html; charset=utf-8", &PAGE, body);
             }
             Request::Refused(status, why) => {
                 self.finish(key, status, TEXT, &format!("{why}\n"), Body::Sent);

@@ -329,7 +329,9 @@ impl Loop {
         let mut found = Vec::new();
         let there = self.pools.iter().enumerate().filter(|(_, pool)| !pool.vacant);
         for (at, pool) in there {
-            let of = format!("{}/{}", self.name_of(at), String::from_utf8_lossy(&pool.user));
+            let user = String::from_utf8_lossy(&pool.user).into_owned();
+            let name = (self.name_of(at).to_string(), user);
+            let of = format!("{}/{}", name.0, name.1);
             for (place, server) in (0..).zip(pool.per_server()) {
                 let ServerStats { role, up, waiting, busy, slots, started, connections } = server;
                 found.push(SlotsOf {
@@ -337,6 +339,7 @@ impl Loop {
                     slots: Slots { slots, busy, waiting: small(waiting as usize) },
                     dropped: None,
                     server: Some(ServerSlots {
+                        pool: name.clone(),
                         address: self.address_of(at, place).to_string(),
                         role: match role {
                             Role::Primary => "primary",

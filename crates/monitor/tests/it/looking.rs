@@ -5,16 +5,20 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use monitor::Mode;
+use monitor::{Config, Mode};
 use serde_json::Value;
 
 use super::{Gate, ask, config, database, runtime};
 
 /// A gate whose metrics are somewhere.
-fn gate(slots: u32) -> Gate {
+fn looked_at(slots: u32) -> Config {
     let mut config = config(database(Mode::Transaction, slots));
     config.admin.http = Some("127.0.0.1:0".parse().unwrap());
-    Gate::new(config)
+    config
+}
+
+fn gate(slots: u32) -> Gate {
+    Gate::new(looked_at(slots))
 }
 
 fn http(gate: &Gate) -> SocketAddr {
@@ -106,6 +110,25 @@ fn a_gate_that_drains_lives_and_is_not_ready() {
     });
     gate.thread_ends();
     assert!(TcpStream::connect(at).is_err(), "it has ended with the gate");
+}
+
+#[test]
+fn a_gate_that_leaves_is_not_ready_at_once_and_lets_in_until_its_delay_is_over() {
+    let mut config = looked_at(1);
+    config.timeouts.drain_delay = Duration::from_millis(900);
+    let gate = Gate::new(config);
+    let at = http(&gate);
+    let began = Instant::now();
+    gate.handle.drain().unwrap();
+    assert_eq!(get(at, "/readyz"), (503, "draining\n".to_owned()));
+    assert_eq!(get(at, "/healthz").0, 200);
+    assert_eq!(state(at)["phase"], "draining");
+    runtime().block_on(async {
+        let late = gate.connect().await;
+        assert_eq!(ask(&late, "SELECT 7").await.unwrap(), "7", "it is let in and served");
+    });
+    gate.thread_ends();
+    assert!(began.elapsed() >= Duration::from_millis(900), "{:?}", began.elapsed());
 }
 
 /// Names of metrics in a text.

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 use live::{Estimate, Times};
 use pgconsole::{
     Buffered, Class, Client, ClientState, Connection, Counts, Database, Memory, Mode, Phase, Pin,
-    Pool, PoolClients, PoolServers, Replication, Server, ServerState, Setting, Slots, Snapshot,
-    User, Waiter,
+    Pool, PoolClients, PoolServers, Replication, Server, ServerSlots, ServerState, Setting, Slots,
+    SlotsOf, Snapshot, User, Waiter,
 };
 
 fn ms(ms: u64) -> Duration {
@@ -241,6 +241,18 @@ pub(crate) fn filled() -> Snapshot {
             changeable: true,
         }],
         memory: vec![Memory { name: "client".to_owned(), size: 512, used: 29, free: 3 }],
+        slots: vec![SlotsOf {
+            of: "shop/alice".to_owned(),
+            slots: Slots { slots: 4, busy: 4, waiting: 2 },
+            server: Some(ServerSlots {
+                pool: ("shop".to_owned(), "alice".to_owned()),
+                address: "10.0.0.1:5432".to_owned(),
+                role: "primary",
+                up: true,
+                started: 998,
+                connections: 5,
+            }),
+        }],
         over_all: Some(Slots { slots: 10, busy: 8, waiting: 0 }),
         model: model(),
         clients_accepted: 41,

@@ -156,7 +156,7 @@ impl Site {
             backlog: 1024,
         })
         .map_err(Failure::machine)?;
-        let listen = "127.0.0.1:0".parse().map_err(Failure::machine)?;
+        let listen = "127.0.0.1:0".parse().map_err(Failure::defect)?;
         let mut config = Config::new(listen, vec![origin.address()], FITTED.0);
         config.record_max = 200_000;
         // The largest document fits, so that a slot is held for the server and never for a client.

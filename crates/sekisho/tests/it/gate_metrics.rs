@@ -2,7 +2,7 @@
 
 #[path = "../../../pgconsole/tests/it/exposition.rs"]
 #[allow(clippy::unwrap_used, reason = "a text that is not in the format ends the test")]
-mod exposition;
+pub(crate) mod exposition;
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -20,8 +20,11 @@ use exposition::read;
 fn of_gates(text: &str) -> BTreeSet<(String, String, Vec<String>)> {
     let (families, samples) = read(text);
     let gates = ["slots", "slots_busy", "waiting", "class_busy", "refused_total", "reneged_total"];
-    let gates =
-        gates.into_iter().chain(["slots_dropped_total", "wait_seconds", "hold_seconds", "model"]);
+    let process = ["build_info", "uptime_seconds", "connections", "connections_accepted_total"];
+    let state = ["log_lines_lost_total", "paused", "draining", "wait_oldest_seconds"];
+    let servers = ["server_up", "server_slots", "server_busy", "server_started_total"];
+    let gates = gates.into_iter().chain(process).chain(state).chain(servers);
+    let gates = gates.chain(["slots_dropped_total", "wait_seconds", "hold_seconds", "model"]);
     let gates: BTreeSet<String> = gates.map(|name| format!("sekisho_{name}")).collect();
     let family = |sample: &str| {
         let parts = ["_bucket", "_sum", "_count"];
@@ -46,7 +49,7 @@ fn reasons(text: &str) -> BTreeSet<String> {
 fn get(at: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(at).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout above 0");
-    let head = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).expect("it reads");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("it answers and closes");
@@ -67,8 +70,8 @@ fn upstream() -> SocketAddr {
     address
 }
 
-#[test]
-fn both_gates_tell_of_themselves_by_the_same_names_and_labels() {
+/// The metrics of a gate in front of HTTP that has served a request.
+pub(crate) fn http_metrics() -> String {
     let anywhere: SocketAddr = "127.0.0.1:0".parse().expect("it is an address");
     let mut config = Config::new(anywhere, vec![upstream()], 2);
     config.admin = Some(anywhere);
@@ -79,6 +82,12 @@ fn both_gates_tell_of_themselves_by_the_same_names_and_labels() {
     let http = get(gate.admin_address().expect("it was asked for"), "/metrics");
     gate.drain().expect("the gate runs");
     running.join().expect("the gate does not panic").expect("it ends well");
+    http
+}
+
+#[test]
+fn both_gates_tell_of_themselves_by_the_same_names_and_labels() {
+    let http = http_metrics();
     let postgres = prometheus(&sample::filled());
     let told = of_gates(&http);
     assert_eq!(told, of_gates(&postgres));
@@ -86,7 +95,7 @@ fn both_gates_tell_of_themselves_by_the_same_names_and_labels() {
     let names: BTreeSet<&str> = told.iter().map(|(name, ..)| &**name).collect();
     assert_eq!(
         names.len(),
-        13,
-        "two gauges, a count, four by class, and two histograms of three: {names:?}"
+        25,
+        "of the process 7, of the gate 8, four by class, and two histograms of three: {names:?}"
     );
 }

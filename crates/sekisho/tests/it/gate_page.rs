@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::browser::{Driven, keep};
 
 const WIDE: (u32, u32) = (1200, 900);
-const NARROW: (u32, u32) = (360, 740);
+const NARROW: (u32, u32) = (390, 740);
 
 /// Serves the page and what it asks for, until the process ends.
 struct Served {
@@ -80,9 +80,11 @@ fn later() -> Snapshot {
     later.clients.extend(vec![idle; 1_000]);
     let waiter = later.queue[0].clone();
     later.queue.extend(vec![waiter; 40]);
+    later.at += std::time::Duration::from_secs(10);
+    later.uptime += std::time::Duration::from_secs(10);
+    later.pools[0].total.transactions += 1_100;
     for pool in &mut later.pools {
         pool.gate.waiting = 12_345;
-        pool.total.transactions += 123_456;
         pool.classes[0].wait.observe(std::time::Duration::from_secs(90));
     }
     later
@@ -121,7 +123,6 @@ fn the_page_shows_a_gate_at_work_and_nothing_moves() {
         assert_eq!(text(&mut browser, "slots"), "12 / 12");
         assert_eq!(text(&mut browser, "waiting"), "2");
         assert_eq!(text(&mut browser, "oldest"), "2.5 s");
-        assert_eq!(text(&mut browser, "rate"), "4.5 /s");
         assert_eq!(text(&mut browser, "state"), "Sekisho 0.1.0 lets jobs in");
         let queue = "document.querySelectorAll('#queue tbody tr').length";
         assert_eq!(browser.value(queue), json!(2));
@@ -135,6 +136,11 @@ fn the_page_shows_a_gate_at_work_and_nothing_moves() {
         let before = places(&mut browser);
         served.shows(Some(&later()));
         browser.wait_for("document.getElementById('clients').textContent === '1,029'");
+        // Ten seconds later there are 1,100 transactions more.
+        assert_eq!(text(&mut browser, "rate"), "110 /s");
+        let ticks =
+            "[...document.querySelectorAll('#chart-rate .upright li')].map((l) => l.textContent)";
+        assert_eq!(browser.value(ticks), json!(["200 /s", "100 /s", "0 /s"]));
         assert_eq!(places(&mut browser), before, "{name}: an update moves something");
         assert!(text(&mut browser, "listed").starts_with("200 of 1,029"));
         served.shows(None);

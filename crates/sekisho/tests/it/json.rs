@@ -142,14 +142,11 @@ fn the_verbs_of_servers_print_json() {
     let upstream = origin.address().to_string();
     let words =
         ["gate", "http", "--listen", "127.0.0.1:0", "--upstream", &upstream, "--slots", "2"];
-    let gate = start(&folder, &[&words[..], &["--admin", "127.0.0.1:0", "--json"]].concat());
+    let gate = start(&folder, &[&words[..], &["--admin-http", "127.0.0.1:0", "--json"]].concat());
     let said = gate.says("}\n");
     let first: Value = serde_json::from_str(said.lines().next().expect("a line")).unwrap();
     let at = first["listening"].as_str().expect("an address").to_owned();
-    assert!(
-        first["admin"].as_str().is_some_and(|admin| admin.starts_with("127.0.0.1:")),
-        "{first}"
-    );
+    assert!(first["http"].as_str().is_some_and(|admin| admin.starts_with("127.0.0.1:")), "{first}");
     let url = format!("http://{at}/1k");
     let words = ["measure", "http", &url, "--clients", "1,2", "--requests", "50", "--json"];
     let measured = objects(&sekisho(&folder, &[&words[..], &["--warmup", "0s"]].concat()));

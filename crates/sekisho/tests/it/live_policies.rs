@@ -86,7 +86,8 @@ struct Gate {
 impl Gate {
     fn start(scratch: &Scratch, servers: &[StandIn], flags: &[&str]) -> Gate {
         let addresses: Vec<String> = servers.iter().map(|one| one.address.to_string()).collect();
-        let mut words = vec!["gate", "http", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+        let mut words =
+            vec!["gate", "http", "--listen", "127.0.0.1:0", "--admin-http", "127.0.0.1:0"];
         words.extend(addresses.iter().flat_map(|address| ["--upstream", address]));
         words.push("--json");
         let running = start(&scratch.join(""), &[&words[..], flags].concat());
@@ -94,13 +95,13 @@ impl Gate {
         let first: Value =
             serde_json::from_str(said.lines().next().expect("a line")).expect("JSON");
         let at = |name: &str| first[name].as_str().expect("an address").to_owned();
-        Gate { listening: at("listening"), admin: at("admin"), running }
+        Gate { listening: at("listening"), admin: at("http"), running }
     }
 
     /// A number of the metrics: the sum of all samples whose names and labels begin so.
     fn metric(&self, name: &str) -> f64 {
         let mut stream = connect(&self.admin);
-        write!(stream, "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             .expect("the gate reads");
         let mut text = String::new();
         stream.read_to_string(&mut text).expect("text");
@@ -266,14 +267,14 @@ fn slots_are_left_to_the_gate_and_its_model_answers() {
     let upstream = with_one_lock().to_string();
     let model = scratch.join("model.toml");
     let model_name = model.to_str().expect("a path");
-    let mut words = vec!["gate", "http", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    let mut words = vec!["gate", "http", "--listen", "127.0.0.1:0", "--admin-http", "127.0.0.1:0"];
     words.extend(["--upstream", &upstream, "--json", "--slots", "auto", "--slots-most", "30"]);
     words.extend(["--model", model_name]);
     let running = start(&scratch.join(""), &words);
     let said = running.says("}\n");
     let first: Value = serde_json::from_str(said.lines().next().expect("a line")).expect("JSON");
     let at = |name: &str| first[name].as_str().expect("an address").to_owned();
-    let (listening, admin) = (at("listening"), at("admin"));
+    let (listening, admin) = (at("listening"), at("http"));
     let over = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let clients = (0..24).map(|_| {
         let (over, listening) = (Arc::clone(&over), listening.clone());

@@ -67,7 +67,7 @@ fn same(claim: &Claim, witnesses: &[f64]) -> Evidence {
 }
 
 fn formula(run: &Loop) -> Result<SaturatedLoop, Failure> {
-    SaturatedLoop::new(run.clients, run.slots, run.demand()).map_err(Failure::machine)
+    SaturatedLoop::new(run.clients, run.slots, run.demand()).map_err(Failure::defect)
 }
 
 struct Judge<'a> {
@@ -263,7 +263,7 @@ impl Judge<'_> {
                 if of_500 < 1000 {
                     let given = by_formula.response_given(run.demands[0]);
                     let seen = simulated.of(0).expect("250 of 1000 ask for it").mean;
-                    of_50.push([given.map_err(Failure::machine)?, seen]);
+                    of_50.push([given.map_err(Failure::defect)?, seen]);
                 }
             }
             for witness in 0..2 {
@@ -305,7 +305,7 @@ impl Judge<'_> {
         let (by_formula, simulated) = (formula(&run)?, self.simulate(&run)?);
         let mut worst = 0.0_f64;
         for (at, demand) in run.demands.iter().enumerate() {
-            let given = by_formula.response_given(*demand).map_err(Failure::machine)?;
+            let given = by_formula.response_given(*demand).map_err(Failure::defect)?;
             let seen = simulated.of(at).expect("a deck holds every document").mean;
             worst = worst.max((given / seen - 1.0).abs());
         }

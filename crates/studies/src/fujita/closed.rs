@@ -74,7 +74,7 @@ impl Loop {
     pub(super) fn simulate(&self, completions: u64, seed: u64) -> Result<Simulated, Failure> {
         let options =
             Options { seed, precision: 0.002, completions_max: completions, ..Options::default() };
-        let outcome = sim::run(&self.network(), &options).map_err(Failure::machine)?;
+        let outcome = sim::run(&self.network(), &options).map_err(Failure::defect)?;
         let class = outcome.classes.into_iter().next().expect("the network has a class");
         let server = outcome.stations[0].utilisation.expect("a server has a utilisation");
         Ok(Simulated { class, server: server.mean })

@@ -97,7 +97,7 @@ fn curves(
         for at in 0..=POINTS {
             let bytes = sizes.0 * (sizes.1 / sizes.0).powf(f64::from(at) / f64::from(POINTS));
             let response =
-                formula.response_given(case.demand_of(bytes)).map_err(Failure::machine)?;
+                formula.response_given(case.demand_of(bytes)).map_err(Failure::defect)?;
             line.push((bytes, response * 1e3));
         }
         curves = curves.series(Series::line(format!("{name}, formula"), line).hue(hue));
@@ -113,7 +113,7 @@ fn curves(
         });
         curves = curves.series(Series::measured(format!("{name}, simulated"), dots).hue(hue));
     }
-    Figure::new(title, caption, curves).map_err(Failure::machine)
+    Figure::new(title, caption, curves).map_err(Failure::defect)
 }
 
 /// Error of equation 1 against simulation, by size.
@@ -166,7 +166,7 @@ fn means_table(runs: &Runs) -> Result<Table, Failure> {
             row.simulated_ms.map_or(Cell::Empty, Cell::from),
             Cell::from(row.formula_ms),
         ];
-        table = table.row(cells).map_err(Failure::machine)?;
+        table = table.row(cells).map_err(Failure::defect)?;
     }
     Ok(table)
 }

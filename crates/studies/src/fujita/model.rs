@@ -108,8 +108,8 @@ impl Judge<'_> {
         ] {
             let lps = case.formula()?;
             let (rate, demand) = (case.rate()?, case.demand()?);
-            let fifo = Mg1Fifo::new(rate, demand).map_err(Failure::machine)?;
-            let ps = Mg1Ps::new(rate, demand).map_err(Failure::machine)?;
+            let fifo = Mg1Fifo::new(rate, demand).map_err(Failure::defect)?;
+            let ps = Mg1Ps::new(rate, demand).map_err(Failure::defect)?;
             let mut off = 0.0_f64;
             for bytes in [0.0, 1e3, 1e6] {
                 let x = case.demand_of(bytes);
@@ -118,7 +118,7 @@ impl Judge<'_> {
                 } else {
                     ps.response_given(x)
                 };
-                let (ours, known) = (lps.response_given(x), known.map_err(Failure::machine)?);
+                let (ours, known) = (lps.response_given(x), known.map_err(Failure::defect)?);
                 off = off.max((ours.map_err(Failure::machine)? / known - 1.0).abs());
             }
             judged.push(self.exact(id, case, off)?);
@@ -126,7 +126,7 @@ impl Judge<'_> {
         // Exact for exponential demand, so without b.
         let case = Case::exponential(Base::Dropped, Some(4));
         let lps = case.formula()?;
-        let mean = lps.response_given(case.demand()?.mean()).map_err(Failure::machine)?;
+        let mean = lps.response_given(case.demand()?.mean()).map_err(Failure::defect)?;
         judged.push(self.exact("mean-of-equation-1", case, (lps.response() / mean - 1.0).abs())?);
         Ok(judged)
     }

@@ -115,7 +115,7 @@ impl Case {
 
     /// Equations 1 and 2.
     pub(super) fn formula(&self) -> Result<Mg1Lps, Failure> {
-        Mg1Lps::new(self.rate()?, self.demand()?, self.slots).map_err(Failure::machine)
+        Mg1Lps::new(self.rate()?, self.demand()?, self.slots).map_err(Failure::defect)
     }
 
     /// Error that the formula's means may have, or, `given` a size, those of documents of any size.
@@ -155,7 +155,7 @@ impl Case {
             Documents::Paper | Documents::Exponential => effort.paper,
         };
         let options = Options { seed, precision, completions_max, ..Options::default() };
-        let outcome = sim::run(&self.network()?, &options).map_err(Failure::machine)?;
+        let outcome = sim::run(&self.network()?, &options).map_err(Failure::defect)?;
         let class = outcome.classes.into_iter().next().expect("the network has a class");
         let response = class.response.expect("thousands of requests were completed");
         Ok(Simulated { case: *self, response, sizes: class.sizes })
@@ -251,7 +251,7 @@ impl Simulated {
             .collect();
         let response = together(&parts);
         let formula = self.case.formula()?.response_given(self.case.demand_of(bytes));
-        Ok(Some(Bin { bytes, response, formula: formula.map_err(Failure::machine)? }))
+        Ok(Some(Bin { bytes, response, formula: formula.map_err(Failure::defect)? }))
     }
 }
 

@@ -99,7 +99,7 @@ fn with_log(share: f64) -> Vec<Rated> {
 }
 
 fn little_log(registry: &Registry, share: f64, id: &str) -> Result<Judged, Failure> {
-    let found = assign(&with_log(share), 3).map_err(Failure::machine)?;
+    let found = assign(&with_log(share), 3).map_err(Failure::defect)?;
     let least_used = found.arrangement == Arrangement::LogBesideLeastUsed;
     Ok(registry
         .claim(id)
@@ -115,7 +115,7 @@ fn little_log(registry: &Registry, share: f64, id: &str) -> Result<Judged, Failu
 }
 
 fn apart(registry: &Registry) -> Result<Judged, Failure> {
-    let found = assign(&with_log(1.0 / 3.0), 3).map_err(Failure::machine)?;
+    let found = assign(&with_log(1.0 / 3.0), 3).map_err(Failure::defect)?;
     let is_apart = found.arrangement == Arrangement::Apart;
     Ok(registry
         .claim("log-apart")

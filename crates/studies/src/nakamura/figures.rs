@@ -40,7 +40,7 @@ fn table_5(runs: &Runs) -> Result<Figure, Failure> {
     .series(Series::dots("paper, three disks", printed(&PAPER_THREE)))
     .series(Series::dashed("limit", span.map(|at| (at, limit())).to_vec()));
     Figure::new("Table 5: the 90th percentile by warehouses", caption(runs), curves)
-        .map_err(Failure::machine)
+        .map_err(Failure::defect)
 }
 
 /// Caption of the curves, in the model's numbers.
@@ -76,7 +76,7 @@ fn table_6() -> Result<Table, Failure> {
             format!("{sectors:.2}"),
             format!("{:.1} %", sectors / all * 100.0),
         ];
-        table = table.row(cells.map(Cell::from)).map_err(Failure::machine)?;
+        table = table.row(cells.map(Cell::from)).map_err(Failure::defect)?;
     }
     Ok(table)
 }

@@ -48,7 +48,7 @@ impl<'a> Lab<'a> {
         measuring: &'a Measuring<'a>,
     ) -> Result<Lab<'a>, Failure> {
         let server = measuring.server(parameters, None)?;
-        let config: Config = server.url().as_str().parse().map_err(Failure::machine)?;
+        let config: Config = server.url().as_str().parse().map_err(Failure::defect)?;
         let bytes = measuring.load(&config, 1)?;
         Ok(Lab { server, config, bytes, name, measuring })
     }

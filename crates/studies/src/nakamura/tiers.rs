@@ -89,7 +89,7 @@ impl<'a> Lab<'a> {
             ("max_connections", connections.as_str()),
         ];
         let server = measuring.server(&parameters, None)?;
-        let config: Config = server.url().as_str().parse().map_err(Failure::machine)?;
+        let config: Config = server.url().as_str().parse().map_err(Failure::defect)?;
         measuring.load(&config, MOST)?;
         Ok(Lab { server, config, measuring })
     }
@@ -413,7 +413,7 @@ impl Measured {
             (mean, Some([least, seen.fold(0.0, f64::max)]))
         });
         let figure = |title: &str, caption: &str, curves| {
-            Figure::new(title, caption, curves).map_err(Failure::machine)
+            Figure::new(title, caption, curves).map_err(Failure::defect)
         };
         let intervals =
             "Dots are the means of two runs, with 95 % intervals where they can be told.";

@@ -193,7 +193,7 @@ impl Group {
         let networks: Vec<Network> = policies.iter().map(network).collect();
         let options = Options { seed, precision, ..Options::default() };
         let seen =
-            sim::compare(&networks, &options).map_err(|(_, error)| Failure::machine(error))?;
+            sim::compare(&networks, &options).map_err(|(_, error)| Failure::defect(error))?;
         Ok(Group { clients, scv, policies: policies.to_vec(), seen })
     }
 

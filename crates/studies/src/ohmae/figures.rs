@@ -23,7 +23,7 @@ fn dot(x: f64, y: Estimate) -> (f64, f64, f64, f64) {
 }
 
 fn figure(title: &str, caption: &str, curves: Curves) -> Result<Figure, Failure> {
-    Figure::new(title, caption, curves).map_err(Failure::machine)
+    Figure::new(title, caption, curves).map_err(Failure::defect)
 }
 
 /// Section 4.1.
@@ -82,7 +82,7 @@ fn rows(runs: &tasks::Runs) -> Result<Table, Failure> {
             Cell::from(row.response),
             Cell::interval(now.mean, now.low(), now.high()),
         ];
-        table = table.row(cells).map_err(Failure::machine)?;
+        table = table.row(cells).map_err(Failure::defect)?;
     }
     Ok(table)
 }

@@ -73,7 +73,7 @@ impl<'a> Lab<'a> {
         let parameters = [("shared_buffers", "4MB"), ("fsync", "off")];
         measuring.step("starting servers")?;
         let first = measuring.server(&parameters, None)?;
-        let config: Config = first.url().as_str().parse().map_err(Failure::machine)?;
+        let config: Config = first.url().as_str().parse().map_err(Failure::defect)?;
         let password = config.get_password().map(String::from_utf8_lossy);
         let password = password.map(|text| text.into_owned());
         let mut servers = vec![first];
@@ -136,7 +136,7 @@ impl<'a> Lab<'a> {
                 .map_err(Failure::machine)?,
         };
         let options = Options { seed, precision, ..Options::default() };
-        let outcome = sim::run(&case.network(), &options).map_err(Failure::machine)?;
+        let outcome = sim::run(&case.network(), &options).map_err(Failure::defect)?;
         let simulated = outcome.classes[0].response;
         let simulated =
             simulated.ok_or_else(|| Failure::Machine("nothing was simulated".into()))?;
@@ -330,7 +330,7 @@ impl Measured {
             let title = format!("Mean response by policy, {clients} clients");
             let caption = "Bars are 95 % intervals; where they cannot be told, there are none.";
             section =
-                section.figure(Figure::new(&title, caption, curves).map_err(Failure::machine)?);
+                section.figure(Figure::new(&title, caption, curves).map_err(Failure::defect)?);
         }
         Ok(section)
     }

@@ -52,7 +52,7 @@ const PART_B: [(u32, f64); 3] = [(1, 0.70303), (4, 0.85098), (10, 1.35205)];
 
 /// Mean response of part A by formula \[s\].
 pub(super) fn part_a(rate: f64, stations: u32) -> Result<f64, Failure> {
-    Ok(Mmc::new(rate, STATION.recip(), stations).map_err(Failure::machine)?.response())
+    Ok(Mmc::new(rate, STATION.recip(), stations).map_err(Failure::defect)?.response())
 }
 
 /// Mean response of part B by formula \[s\], and its throughput \[1/s\].
@@ -95,9 +95,9 @@ fn response(scenario: &Scenario, precision: f64, seed: u64) -> Result<Estimate, 
 }
 
 fn simulate(scenario: &Scenario, precision: f64, seed: u64) -> Result<sim::Outcome, Failure> {
-    let network = scenario.network().map_err(Failure::machine)?;
+    let network = scenario.network().map_err(Failure::defect)?;
     let options = Options { seed, precision, ..Options::default() };
-    sim::run(&network, &options).map_err(Failure::machine)
+    sim::run(&network, &options).map_err(Failure::defect)
 }
 
 /// Part A with this arrival rate and so many stations.
@@ -110,7 +110,7 @@ fn stations(rate: f64, count: u32) -> Result<Scenario, Failure> {
 /// Both parts as one.
 fn held(rate: f64, count: u32) -> Result<Scenario, Failure> {
     let scenario = scenario(HELD).with_rate("pages", rate);
-    scenario.and_then(|held| held.with_slots("stations", count)).map_err(Failure::machine)
+    scenario.and_then(|held| held.with_slots("stations", count)).map_err(Failure::defect)
 }
 
 impl Runs {
@@ -118,7 +118,7 @@ impl Runs {
         let run = |scenario: Scenario| response(&scenario, precision, seed);
         let part_a = PART_A.map(|(rate, _)| run(stations(rate, STATIONS_THEN)?));
         let part_b = PART_B.map(|(count, _)| {
-            run(scenario(LOOP).with_population("stations", count).map_err(Failure::machine)?)
+            run(scenario(LOOP).with_population("stations", count).map_err(Failure::defect)?)
         });
         let by_stations = FIGURE_5_3.map(|count| run(stations(BUSY, count)?));
         let by_stations_held = FIGURE_5_3.map(|count| {
@@ -268,7 +268,7 @@ impl Judge<'_> {
         // As if the time for which a station is held were exponential: M/M/4 once more.
         let hold = f64::from(STATIONS_THEN) / capacity;
         let exponential =
-            Mmc::new(JOINED, hold, STATIONS_THEN).map_err(Failure::machine)?.response();
+            Mmc::new(JOINED, hold, STATIONS_THEN).map_err(Failure::defect)?.response();
         let held = self.runs.held;
         let as_known = claim.same(held.mean, HELD_KNOWN)
             && claim.same(decoupled, DECOUPLED_KNOWN)

@@ -97,7 +97,7 @@ impl Case {
     fn scenario(&self) -> Result<Scenario, Failure> {
         let scenario: Scenario =
             toml::from_str(SCENARIO).expect("the study's scenario is well formed");
-        let mut scenario = scenario.with_slots("tasks", self.tasks).map_err(Failure::machine)?;
+        let mut scenario = scenario.with_slots("tasks", self.tasks).map_err(Failure::defect)?;
         let service = exponential(self.service);
         let servers = &mut scenario.gates[1];
         (servers.router, servers.queues) = match self.routing {
@@ -121,10 +121,10 @@ impl Case {
     /// Simulates this point until its mean response time is known to `precision`.
     fn simulate(&self, precision: f64, seed: u64) -> Result<Row, Failure> {
         let scenario = self.scenario()?;
-        let formula = advise::formula(&scenario).map_err(Failure::machine)?;
-        let network = scenario.network().map_err(Failure::machine)?;
+        let formula = advise::formula(&scenario).map_err(Failure::defect)?;
+        let network = scenario.network().map_err(Failure::defect)?;
         let options = Options { seed, precision, ..Options::default() };
-        let outcome = sim::run(&network, &options).map_err(Failure::machine)?;
+        let outcome = sim::run(&network, &options).map_err(Failure::defect)?;
         let slots = |gate: &sim::GateOutcome| gate.busy.mean / f64::from(gate.slots);
         let class = &outcome.classes[0];
         Ok(Row {

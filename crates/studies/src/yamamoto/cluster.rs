@@ -44,7 +44,7 @@ impl Curve {
 }
 
 fn cluster(agents: f64, servers: u32, t_ag: f64) -> Result<Cluster, Failure> {
-    Cluster::new(agents, servers, t_ag, T_AGDB, T_DB, U).map_err(Failure::machine)
+    Cluster::new(agents, servers, t_ag, T_AGDB, T_DB, U).map_err(Failure::defect)
 }
 
 /// So many servers whose caches hold this share of all agents.
@@ -55,15 +55,15 @@ pub(super) fn at(
     curve: Curve,
 ) -> Result<ClusterAnswer, Failure> {
     let agents = CACHED * f64::from(servers) / cached;
-    let hits = curve.at(cached).map_err(Failure::machine)?;
-    cluster(agents, servers, t_ag)?.compare(cached, hits).map_err(Failure::machine)
+    let hits = curve.at(cached).map_err(Failure::defect)?;
+    cluster(agents, servers, t_ag)?.compare(cached, hits).map_err(Failure::defect)
 }
 
 /// Figure 8: 1.5 million agents on so many servers.
 pub(super) fn figure_8(servers: u32, curve: Curve) -> Result<ClusterAnswer, Failure> {
     let cached = (CACHED * f64::from(servers) / AGENTS).min(1.0);
-    let hits = curve.at(cached).map_err(Failure::machine)?;
-    cluster(AGENTS, servers, T_AG)?.compare(cached, hits).map_err(Failure::machine)
+    let hits = curve.at(cached).map_err(Failure::defect)?;
+    cluster(AGENTS, servers, T_AG)?.compare(cached, hits).map_err(Failure::defect)
 }
 
 /// Speed-up by the scheduler.
@@ -110,7 +110,7 @@ pub(super) fn judge(registry: &Registry) -> Result<Vec<Judged>, Failure> {
 fn case_1_off(m: u32, cached: f64, answer: &ClusterAnswer) -> Result<[f64; 2], Failure> {
     let agents = CACHED * f64::from(m) / cached;
     let (without, with) = (agents / answer.throughput_without, agents / answer.throughput_with);
-    let hits = Curve::Theory.at(cached).map_err(Failure::machine)?;
+    let hits = Curve::Theory.at(cached).map_err(Failure::defect)?;
     let (gap, each) = (cached - hits, agents / (f64::from(m) * T_AGDB));
     Ok([each * gap, each / gap].map(|formula| ((without - with) - formula).abs() / with))
 }

@@ -39,16 +39,16 @@ pub(super) fn sections(hits: &hits::Runs) -> Result<Vec<Section>, Failure> {
 }
 
 fn figure(title: &str, caption: &str, curves: Curves) -> Result<Figure, Failure> {
-    Figure::new(title, caption, curves).map_err(Failure::machine)
+    Figure::new(title, caption, curves).map_err(Failure::defect)
 }
 
 fn figure_7(hits: &hits::Runs) -> Result<Figure, Failure> {
     let mut theory = Vec::new();
     let mut chord = Vec::new();
     for cached in cluster::shares() {
-        theory.push((cached, Curve::Theory.at(cached).map_err(Failure::machine)?));
+        theory.push((cached, Curve::Theory.at(cached).map_err(Failure::defect)?));
         if cached >= 0.9 {
-            chord.push((cached, Curve::Chord.at(cached).map_err(Failure::machine)?));
+            chord.push((cached, Curve::Chord.at(cached).map_err(Failure::defect)?));
         }
     }
     let simulated = |ratios: &[f64]| -> Vec<(f64, f64)> {

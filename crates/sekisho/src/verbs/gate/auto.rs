@@ -27,7 +27,10 @@ impl std::str::FromStr for Slots {
     fn from_str(text: &str) -> Result<Slots, String> {
         match text {
             "auto" => Ok(Slots::Auto),
-            number => number.parse().map(Slots::Number).map_err(|_| "a number, or auto".to_owned()),
+            number => number
+                .parse()
+                .map(Slots::Number)
+                .map_err(|_| "slots are a whole number such as 8, or `auto`".to_owned()),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! `sekisho gate http`: a reverse proxy with the gate in front.
 
+mod from_file;
+
 use std::io::Write;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,24 +11,73 @@ use clap::{Args as ClapArgs, ValueEnum};
 use cli::text::{next, paragraph, quoted, sentence, time};
 use cli::{Failure, Verdict, say};
 use gate::{GateSpec, ServerSpec};
-use httpgate::{Class, Config, Finished, Key, Modelled, Probe, Server, StartError, Tls};
+use httpgate::{
+    AccessLog, Class, Config, Finished, Handle, Key, LoggedTarget, Modelled, Probe, Server,
+    StartError, Tls,
+};
 use measure::Recording;
 use serde_json::json;
 
 use super::auto::{AutoArgs, Slots, best_slots, control_json, keep_model, models, numbers, tell};
-use super::{PolicyArgs, address, keep, reachable, slots};
+use super::start::{Descriptors, try_servers};
+use super::{PolicyArgs, address, keep, reachable, service, slots};
+
+/// Address that clients connect to where nobody says another one.
+const LISTEN: &str = "127.0.0.1:8080";
+
+/// Options that a file replaces.
+const REPLACED: [&str; 29] = [
+    "upstream",
+    "slots",
+    "slots_least",
+    "slots_most",
+    "shadow",
+    "priority",
+    "size",
+    "deadline",
+    "about",
+    "discipline",
+    "router",
+    "length",
+    "ties",
+    "load_information",
+    "queues",
+    "seed",
+    "room",
+    "wait_max",
+    "unreachable",
+    "timeout",
+    "health",
+    "cert",
+    "key",
+    "clients_max",
+    "admin_http",
+    "access_log",
+    "access_log_query",
+    "drain_delay",
+    "drain",
+];
 
 #[derive(ClapArgs)]
 pub(super) struct HttpArgs {
-    /// Address that clients connect to
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
-    listen: String,
+    /// Everything from a file, TOML (docs/gate-http.md). Beside it only --listen, --record, --record-max,
+    /// --model, --public and --json count, before what the file says
+    #[arg(long, value_name = "FILE", conflicts_with_all = REPLACED)]
+    config: Option<PathBuf>,
+    /// Address that clients connect to; left out, 127.0.0.1:8080
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
     /// A server behind the gate; say it once for each
-    #[arg(long, value_name = "ADDRESS", required = true)]
+    #[arg(long, value_name = "ADDRESS", required_unless_present_any = ["config", "check"])]
     upstream: Vec<String>,
     /// Slots of each server: one number for all, one for each, or `auto`: as many as a model and trials
     /// say, told on standard error
-    #[arg(long, value_delimiter = ',', value_name = "N,...", required = true)]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "N,...",
+        required_unless_present_any = ["config", "check"]
+    )]
     slots: Vec<Slots>,
     #[command(flatten)]
     auto: AutoArgs,
@@ -67,15 +117,36 @@ pub(super) struct HttpArgs {
     /// Private key (PEM) of the certificate
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Address of metrics and controls
+    /// The most connections of clients; beyond, none is accepted until one ends
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    clients_max: usize,
+    /// Where metrics, a live page and the controls are. Whoever reaches it may look, so use a loopback
+    /// address, or one that only a trusted network reaches; controls answer to this machine alone
     #[arg(long, value_name = "ADDRESS")]
-    admin: Option<String>,
+    admin_http: Option<String>,
+    /// Write a line of JSON for each request to this file, or to standard output (`-`); SIGUSR1 opens it
+    /// anew
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<PathBuf>,
+    /// Write queries to the access log too
+    #[arg(long, requires = "access_log")]
+    access_log_query: bool,
+    /// How long clients are let in after SIGTERM, while /readyz says no already
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    drain_delay: Span,
+    /// How long requests may take to end after that
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    drain: Span,
     /// Allow an upstream that is neither loopback nor private
     #[arg(long, action = clap::ArgAction::Count)]
     public: u8,
     /// Print a JSON object at the start and one at the end instead of text
     #[arg(long)]
     json: bool,
+    /// Say whether a gate could start from this file, and with what: names of hosts are looked up, and the
+    /// certificate is read. Nothing is listened to
+    #[arg(long, visible_alias = "check-config", value_name = "FILE", conflicts_with_all = REPLACED, conflicts_with_all = ["config", "listen", "record"])]
+    check: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -87,49 +158,132 @@ enum About {
 }
 
 pub(super) fn run(args: &HttpArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    if let Some(path) = &args.check {
+        return from_file::check(path, args.public, args.json, out);
+    }
+    if args.config.is_some() {
+        return from_file::run(args, out);
+    }
     let config = args.config()?;
-    let server = Server::bind(config).map_err(|error| match error {
-        StartError::Listen { .. } | StartError::Runtime(_) => Failure::machine(error),
-        error => Failure::usage(error),
-    });
-    let server = server?.drain_on_signals();
-    let handle = server.handle();
-    say(out, &beginning(args, handle.address(), handle.admin_address()))?;
+    let slots = args.slots.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let started = Started::new(config, "--clients-max", slots)?;
+    let server = started.server.drain_on_signals();
+    say(out, &beginning(args.json, &server.handle(), &started.behind))?;
     out.flush()?;
+    service::ready();
     let finished = server.run().map_err(Failure::machine)?;
-    if let (Some(path), Some(recording)) = (&args.policy.record, &finished.recording) {
-        let classes = class_names(&args.classes()?).into_iter().map(str::to_owned).collect();
+    let classes = class_names(&args.classes()?).into_iter().map(str::to_owned).collect();
+    let written = Written {
+        record: args.policy.record.as_deref(),
+        model: args.auto.model.as_deref(),
+        classes,
+        again: Some(args.again()),
+    };
+    end(&finished, written, args.json, out)
+}
+
+/// Words for what is behind the gate.
+struct Behind {
+    servers: usize,
+    slots: String,
+    room: u64,
+    wait_max: Span,
+}
+
+/// A gate that listens, and what is told of it.
+struct Started {
+    server: Server,
+    behind: Behind,
+}
+
+impl Started {
+    /// Sees whether the gate can work, and listens. `clients_by` says how many clients there may be.
+    fn new(config: Config, clients_by: &str, slots: String) -> Result<Started, Failure> {
+        let servers = match &config.auto {
+            Some(auto) => u64::from(auto.ceiling) * config.upstreams.len() as u64,
+            None => config.gate.servers.iter().map(|server| u64::from(server.slots)).sum(),
+        };
+        let clients = config.limits.connections as u64;
+        Descriptors { clients, clients_by, servers }.secured()?;
+        let behind = Behind {
+            servers: config.upstreams.len(),
+            slots,
+            room: config.gate.room.unwrap_or_default(),
+            wait_max: Span(config.gate.wait_max.unwrap_or_default().as_secs_f64()),
+        };
+        let upstreams = config.upstreams.clone();
+        let refuses = config.gate.unreachable_max == Some(Duration::ZERO);
+        let server = Server::bind(config).map_err(unstarted)?;
+        let meanwhile = match (refuses, upstreams.len()) {
+            (true, 1) => "requests are refused until it does",
+            (true, _) => "requests go to the others, and are refused if none answers",
+            (false, _) => "requests wait for it",
+        };
+        try_servers(&upstreams, meanwhile);
+        Ok(Started { server, behind })
+    }
+}
+
+fn unstarted(error: StartError) -> Failure {
+    match error {
+        StartError::Listen { .. } | StartError::AccessLog { .. } | StartError::Runtime(_) => {
+            Failure::machine(error)
+        }
+        error => Failure::usage(error),
+    }
+}
+
+/// Files that are written in the end, if they are named.
+struct Written<'a> {
+    record: Option<&'a Path>,
+    model: Option<&'a Path>,
+    /// Names of the classes, for the recording.
+    classes: Vec<String>,
+    /// The command of the same gate without its slots, if it was one of flags.
+    again: Option<String>,
+}
+
+/// Writes what was recorded and what was found, and says how it ended.
+fn end(
+    finished: &Finished,
+    Written { record, model, classes, again }: Written<'_>,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<Verdict, Failure> {
+    if let (Some(path), Some(recording)) = (record, &finished.recording) {
         keep(path, &Recording { classes, ..recording.clone() })?;
     }
     let mut modelled = None;
-    if let (Some(path), Some(fitted)) = (&args.auto.model, &finished.modelled.fitted) {
-        keep_model(path, (&args.upstream.join(","), "servers"), fitted)?;
-        modelled = Some(path.as_path());
+    if let (Some(path), Some(fitted)) = (model, &finished.modelled.fitted) {
+        let upstreams = finished.stats.upstreams.iter().map(|one| one.address.to_string());
+        let names = upstreams.collect::<Vec<_>>().join(",");
+        keep_model(path, (&names, "servers"), fitted)?;
+        modelled = Some(path);
     }
-    let text = match args.json {
-        true => ending_json(&finished),
-        false => ending(args, &finished, modelled),
+    let text = match json {
+        true => ending_json(finished),
+        false => ending(finished, modelled, again),
     };
     say(out, &text)?;
     Ok(Verdict::Holds)
 }
 
-fn beginning(args: &HttpArgs, address: SocketAddr, admin: Option<SocketAddr>) -> String {
-    if args.json {
-        return format!("{}\n", json!({"listening": address, "admin": admin}));
+fn beginning(json: bool, handle: &Handle, behind: &Behind) -> String {
+    let (address, http) = (handle.address(), handle.admin_address());
+    if json {
+        return format!("{}\n", json!({"listening": address, "http": http}));
     }
-    let admin = admin.map(|at| format!("; metrics and controls on http://{at}"));
-    let servers = match args.upstream.len() {
+    let servers = match behind.servers {
         1 => "1 server".to_owned(),
         servers => format!("{servers} servers"),
     };
-    sentence(&format!(
-        "gate: listening on {address} for {servers}, slots {}, {} may wait {} at most{}",
-        args.slots.iter().map(ToString::to_string).collect::<Vec<_>>().join(","),
-        args.room,
-        args.wait_max,
-        admin.unwrap_or_default(),
-    ))
+    let text = sentence(&format!(
+        "gate: listening on {address} for {servers}, slots {}, {} may wait {} at most",
+        behind.slots, behind.room, behind.wait_max,
+    ));
+    let shown =
+        http.map(|http| sentence(&format!("  live page, metrics and controls: http://{http}/")));
+    text + &shown.unwrap_or_default() + &next(&format!("curl http://{address}/"))
 }
 
 fn ending_json(finished: &Finished) -> String {
@@ -160,7 +314,7 @@ fn ending_json(finished: &Finished) -> String {
     format!("{object}\n")
 }
 
-fn ending(args: &HttpArgs, finished: &Finished, modelled: Option<&Path>) -> String {
+fn ending(finished: &Finished, modelled: Option<&Path>, again: Option<String>) -> String {
     let stats = &finished.stats;
     let mean = |of: Option<Duration>| of.map_or("-".into(), |span| time(span.as_secs_f64()));
     let mut text = String::new();
@@ -175,24 +329,25 @@ fn ending(args: &HttpArgs, finished: &Finished, modelled: Option<&Path>) -> Stri
     let Modelled { estimates, fitted, .. } = &finished.modelled;
     text += &models(std::iter::once(&**estimates));
     let text = format!("drained: {} responses\n{text}", stats.responses());
-    match (modelled, best_slots(fitted.as_ref(), estimates)) {
-        (Some(model), _) => {
+    match (modelled, best_slots(fitted.as_ref(), estimates), again) {
+        (Some(model), ..) => {
             let told = sentence(&format!("  modelled: {}", model.display()));
             text + &told + &next(&format!("sekisho ask bottleneck {}", model.display()))
         }
-        (None, Some(slots)) => {
-            let upstreams: String =
-                args.upstream.iter().map(|one| format!(" --upstream {}", quoted(one))).collect();
-            let public = " --public".repeat(args.public.into());
-            let listen = quoted(&args.listen);
-            let command = "sekisho gate http --listen";
-            text + &next(&format!("{command} {listen}{upstreams}{public} --slots {slots:.0}"))
-        }
-        (None, None) => text,
+        (None, Some(slots), Some(again)) => text + &next(&format!("{again} --slots {slots:.0}")),
+        _ => text,
     }
 }
 
 impl HttpArgs {
+    /// The command of such a gate, without its slots.
+    fn again(&self) -> String {
+        let upstreams = self.upstream.iter().map(|one| format!(" --upstream {}", quoted(one)));
+        let public = " --public".repeat(self.public.into());
+        let listen = quoted(self.listen.as_deref().unwrap_or(LISTEN));
+        format!("sekisho gate http --listen {listen}{}{public}", upstreams.collect::<String>())
+    }
+
     fn config(&self) -> Result<Config, Failure> {
         let upstreams = self
             .upstream
@@ -207,7 +362,11 @@ impl HttpArgs {
             Some(auto) => vec![ServerSpec { slots: auto.start() }; upstreams.len()],
             None => self.servers(upstreams.len())?,
         };
-        let mut config = Config::new(address("--listen", &self.listen)?, upstreams, 1);
+        let mut config = Config::new(
+            address("--listen", self.listen.as_deref().unwrap_or(LISTEN))?,
+            upstreams,
+            1,
+        );
         config.classes = self.classes()?;
         config.auto = auto;
         config.decisions = Some(tell);
@@ -231,16 +390,28 @@ impl HttpArgs {
         if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
             config.tls = Some(Tls { cert: cert.clone(), key: key.clone() });
         }
-        config.admin = self.admin.as_ref().map(|name| address("--admin", name)).transpose()?;
+        config.limits.connections = self.clients_max;
+        config.timeouts.drain_delay = Duration::from_secs_f64(self.drain_delay.0);
+        config.timeouts.drain = Duration::from_secs_f64(self.drain.0);
+        let http = self.admin_http.as_ref();
+        config.admin = http.map(|name| address("--admin-http", name)).transpose()?;
+        config.access_log = self.access_log.as_ref().map(|path| AccessLog {
+            file: (path.as_os_str() != "-").then(|| path.clone()),
+            target: match self.access_log_query {
+                true => LoggedTarget::PathAndQuery,
+                false => LoggedTarget::Path,
+            },
+        });
         config.record_max = self.policy.record_max();
         Ok(config)
     }
 
     fn servers(&self, upstreams: usize) -> Result<Vec<ServerSpec>, Failure> {
         let numbers = numbers(&self.slots);
-        if self.admin.is_none() && numbers.iter().all(|&slots| slots == 0) {
+        if self.admin_http.is_none() && numbers.iter().all(|&slots| slots == 0) {
             return Err(Failure::Usage(
-                "`--slots 0` lets nobody in, and without `--admin` nobody can change that".into(),
+                "`--slots 0` lets nobody in, and without `--admin-http` nobody can change that"
+                    .into(),
             ));
         }
         slots("--upstream", &numbers, upstreams)
@@ -275,7 +446,7 @@ impl HttpArgs {
 
 /// The names of these classes, and before them of that of all other requests.
 fn class_names(classes: &[Class]) -> Vec<&str> {
-    std::iter::once("other").chain(classes.iter().map(|class| &*class.prefix)).collect()
+    std::iter::once("other").chain(classes.iter().map(|class| &*class.name)).collect()
 }
 
 /// Gives the classes of one flag's prefixes its values; a prefix that is new becomes a class.
@@ -293,8 +464,8 @@ fn each(
         if !prefix.starts_with('/') {
             return Err(wrong());
         }
-        let at = classes.iter().position(|class| class.prefix == prefix).unwrap_or_else(|| {
-            classes.push(Class::new(prefix, classes.len() as u32 + 1));
+        let at = classes.iter().position(|class| class.name == prefix).unwrap_or_else(|| {
+            classes.push(Class::new(prefix));
             classes.len() - 1
         });
         give(&mut classes[at], value).ok_or_else(wrong)?;

@@ -4,6 +4,8 @@
 mod auto;
 mod http;
 mod postgres;
+mod service;
+mod start;
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -33,14 +35,19 @@ enum What {
     /// byte is read; what cannot be let in waits in a bounded queue, up to its deadline, and is then
     /// refused with 503 and Retry-After. SIGTERM drains.
     #[command(after_help = "\
-While it runs, on the admin address (loopback only):
-  curl ADMIN/metrics                       Prometheus
-  curl -X POST 'ADMIN/slots?server=0&slots=16'
-  curl ADMIN/model                         what the model has found
-  curl 'ADMIN/whatif?slots=16&arrivals=x2' what would be
+At the address of --admin-http, while it runs (docs/gate-http.md):
+  /                     the live page
+  /metrics              Prometheus
+  /healthz, /readyz     it lives; it takes requests
+  /model, '/whatif?slots=16&arrivals=x2'
+  POST '/slots?server=0&slots=16', /pause, /resume (from this machine only)
 
-Example:
-  sekisho gate http --listen 127.0.0.1:8080 --upstream 127.0.0.1:9000 --slots 8")]
+Signals: TERM drains, HUP reads the file of --config anew, USR1 opens the
+access log anew.
+
+Examples:
+  sekisho gate http --upstream 127.0.0.1:9000 --slots 8 --admin-http 127.0.0.1:9187
+  sekisho gate http --config gate.toml")]
     Http(Box<http::HttpArgs>),
     /// A TP monitor for PostgreSQL: many clients on few connections to servers
     ///
@@ -160,6 +167,20 @@ fn address(flag: &str, name: &str) -> Result<SocketAddr, Failure> {
     let wrong = |why: &dyn std::fmt::Display| {
         Failure::Usage(format!("`{flag} {name}` is no address such as 127.0.0.1:8080: {why}"))
     };
+    if let Some((_, rest)) = name.split_once("://") {
+        let place = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let place = place.rsplit('@').next().unwrap_or_default();
+        let port = if place.rsplit(':').next().is_some_and(|port| port.parse::<u16>().is_ok()) {
+            ""
+        } else if name.starts_with("https") {
+            ":443"
+        } else {
+            ":80"
+        };
+        return Err(Failure::Usage(format!(
+            "`{flag} {name}` is a URL, and a host with its port is wanted: `{flag} {place}{port}`"
+        )));
+    }
     let mut found = full.to_socket_addrs().map_err(|error| wrong(&error))?;
     found.next().ok_or_else(|| wrong(&"no address belongs to that name"))
 }

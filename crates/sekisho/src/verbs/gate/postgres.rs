@@ -2,7 +2,6 @@
 
 mod from_file;
 mod names;
-mod service;
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -26,6 +25,7 @@ use pgwire::secrets::{Hba, MockKey, Users};
 use serde_json::json;
 
 use super::auto::{AutoArgs, Slots, best_slots, control_json, keep_model, models, numbers, tell};
+use super::start::{Asked, Descriptors, try_databases};
 use super::{PolicyArgs, address, keep, reachable, slots};
 use crate::verbs::database;
 
@@ -35,7 +35,7 @@ const PORT: u16 = 5432;
 const LISTEN: &str = "127.0.0.1:6432";
 
 /// Options that a file replaces.
-const REPLACED: [&str; 27] = [
+const REPLACED: [&str; 28] = [
     "db",
     "slots",
     "slots_least",
@@ -62,6 +62,7 @@ const REPLACED: [&str; 27] = [
     "key",
     "clients_max",
     "workers",
+    "drain_delay",
     "drain",
 ];
 
@@ -138,7 +139,10 @@ pub(super) struct PostgresArgs {
     /// one that only a trusted network reaches
     #[arg(long, value_name = "ADDRESS")]
     admin_http: Option<String>,
-    /// How long transactions may take to end when SIGTERM has come
+    /// How long clients are let in after SIGTERM, while /readyz says no already
+    #[arg(long, value_name = "TIME", default_value = "0s")]
+    drain_delay: Span,
+    /// How long transactions may take to end after that
     #[arg(long, value_name = "TIME", default_value = "30s")]
     drain: Span,
     /// To restart or upgrade without dropping clients, start the same command once more: if a gate of
@@ -159,7 +163,7 @@ pub(super) struct PostgresArgs {
     translate: Option<PathBuf>,
     /// Say whether a gate could start from this file, and with what: names of hosts are looked up, and
     /// users, rules and certificates read. Nothing is listened to
-    #[arg(long, value_name = "FILE", conflicts_with_all = REPLACED, conflicts_with_all = ["config", "listen", "take_over", "record"])]
+    #[arg(long, visible_alias = "check-config", value_name = "FILE", conflicts_with_all = REPLACED, conflicts_with_all = ["config", "listen", "take_over", "record"])]
     check: Option<PathBuf>,
 }
 
@@ -201,6 +205,7 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
         return from_file::run(args, out);
     }
     let config = args.config()?;
+    args.secured(&config)?;
     let pool = describe(&config);
     let monitor = Monitor::bind(config)
         .and_then(Monitor::drain_on_signals)
@@ -458,6 +463,7 @@ impl PostgresArgs {
         config.workers = self.workers;
         config.timeouts.idle_transaction =
             self.idle_transaction.map(|span| Duration::from_secs_f64(span.0));
+        config.timeouts.drain_delay = Duration::from_secs_f64(self.drain_delay.0);
         config.timeouts.drain = Duration::from_secs_f64(self.drain.0);
         config.admin.users.clone_from(&self.admin);
         if let Some(name) = &self.admin_http {
@@ -469,6 +475,30 @@ impl PostgresArgs {
         config.logged = Logged { errors: true, ..Logged::default() };
         config.decisions = Some(tell);
         Ok(config)
+    }
+
+    /// Sees whether the system and the servers give what is asked for.
+    fn secured(&self, config: &Config) -> Result<(), Failure> {
+        let gated = &config.databases[0];
+        let slots = |at: usize| match &gated.auto {
+            Some(auto) => auto.ceiling,
+            None => gated.gate.servers[at].slots,
+        };
+        let all = (0..gated.servers.len()).map(|at| u64::from(slots(at))).sum();
+        let clients = self.clients_max as u64;
+        Descriptors { clients, clients_by: "--clients-max", servers: all }.secured()?;
+        // Without a password there may be nothing to ask with: the list of users has the secrets.
+        let known = self.users.is_none();
+        let reach = database::reach(self.public, database::STANDS_BEFORE);
+        let within = |(place, _): (Place, _)| place.within(reach).ok();
+        let places = self.places()?.into_iter().filter_map(within);
+        let asked = places.filter(|_| known).enumerate().map(|(at, place)| Asked {
+            place,
+            slots: slots(at.min(gated.servers.len() - 1)),
+            by: if gated.auto.is_some() { "--slots-most" } else { "--slots" }.to_owned(),
+            is_ceiling: gated.auto.is_some(),
+        });
+        try_databases(asked.collect())
     }
 
     /// The servers that are named, each with the database and the user there, and how they are

@@ -96,7 +96,7 @@ impl ReportArgs {
         let path = match (&self.report, runs.first()) {
             (Some(path), _) => path.clone(),
             (None, Some(first)) => beside(first),
-            (None, None) => return Err(Failure::Machine("there is no run to report of".into())),
+            (None, None) => return Err(Failure::Defect("there is no run to report of".into())),
         };
         page(runs)?.write(&path).map_err(Failure::machine)?;
         Ok(path)

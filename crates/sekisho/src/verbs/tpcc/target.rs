@@ -60,7 +60,7 @@ impl Target {
             Err(StartError::Interrupted) => return Ok(None),
             Err(error) => return Err(Failure::machine(error)),
         };
-        let config: Config = private.url().as_str().parse().map_err(Failure::machine)?;
+        let config: Config = private.url().as_str().parse().map_err(Failure::defect)?;
         let bar = progress(0, "loading rows");
         let loaded = ::tpcc::load(
             &config,

@@ -188,13 +188,13 @@ fn section(
             cell(&seen.response, 1e3),
             memory.map_or(Cell::Empty, |memory| Cell::from(memory.workers_pss as f64 / 1e6)),
         ];
-        table = table.row(cells).map_err(Failure::machine)?;
+        table = table.row(cells).map_err(Failure::defect)?;
     }
     Ok(Section::new("Measured: experiment 2, clients and helpers")
         .paragraph(format!(
             "Apache prefork with the file list; {HELPERS} helpers where clients vary."
         ))
-        .figure(figure.map_err(Failure::machine)?)
+        .figure(figure.map_err(Failure::defect)?)
         .table(table))
 }
 

@@ -91,7 +91,7 @@ fn predict(helpers: u32, seen: &Seen, demands: &Demands, seed: u64) -> Result<Ro
     };
     let ideal = run(SHARED);
     let formula = solve::SaturatedLoop::new(CLIENTS, helpers, ideal.demand());
-    let formula = formula.map_err(Failure::machine)?;
+    let formula = formula.map_err(Failure::defect)?;
     let shared = ideal.simulate(COMPLETIONS, seed)?;
     let fair = run(FAIR).simulate(COMPLETIONS, seed)?;
     let mut rows = Vec::new();
@@ -103,7 +103,7 @@ fn predict(helpers: u32, seen: &Seen, demands: &Demands, seed: u64) -> Result<Ro
         rows.push(Row {
             name: document.name.clone(),
             seen: seen.counts[at],
-            formula: given.map_err(Failure::machine)?,
+            formula: given.map_err(Failure::defect)?,
             ideal: simulated(&shared),
             fair: simulated(&fair),
             measured: seen.of[at],
@@ -195,7 +195,7 @@ fn section(all: &[Rows]) -> Result<Section, Failure> {
             cells.extend(predicted.map(|value| {
                 row.off(value).map_or(Cell::Empty, |(_, middle, _)| Cell::from(middle * 100.0))
             }));
-            table = table.row(cells).map_err(Failure::machine)?;
+            table = table.row(cells).map_err(Failure::defect)?;
         }
         section = section.table(table);
     }

@@ -90,7 +90,7 @@ fn table(rates: &[Vec<f64>; 2], responses: &[Vec<f64>; 2]) -> Result<Table, Fail
     for (which, name) in ["a process forked for it", "a preforked helper"].into_iter().enumerate() {
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         let cells = [mean(&rates[which]), mean(&responses[which]) * 1e3].map(Cell::from);
-        table = table.row([Cell::from(name)].into_iter().chain(cells)).map_err(Failure::machine)?;
+        table = table.row([Cell::from(name)].into_iter().chain(cells)).map_err(Failure::defect)?;
     }
     Ok(table)
 }

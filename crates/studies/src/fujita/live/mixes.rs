@@ -140,7 +140,7 @@ pub(super) const FAIR: StationKind = StationKind::FairShare { quantum_s: 1.4e-3,
 fn of_50_by_formula(run: &Loop) -> Result<f64, Failure> {
     let given = solve::SaturatedLoop::new(run.clients, run.slots, run.demand())
         .and_then(|formula| formula.response_given(run.demands[0]));
-    given.map_err(Failure::machine)
+    given.map_err(Failure::defect)
 }
 
 fn section(all: &[Series50], run: impl Fn(u32, u32) -> Loop) -> Result<Section, Failure> {
@@ -181,5 +181,5 @@ fn section(all: &[Series50], run: impl Fn(u32, u32) -> Loop) -> Result<Section, 
             "Apache prefork, {HELPERS} helpers. Formula: the saturated loop with the demands measured \
              one size at a time."
         ))
-        .figure(figure.map_err(Failure::machine)?))
+        .figure(figure.map_err(Failure::defect)?))
 }

@@ -84,7 +84,7 @@ pub(super) fn measure(registry: &Registry, lab: &Lab) -> Result<Part, Failure> {
             [Cell::from(seen.mbit_per_s), cell(&seen.response, 1e3), Cell::from(seen.busy * 100.0)]
         };
         let cells = [Cell::from(row.name)].into_iter().chain(of(&row.fast)).chain(of(&row.slow));
-        table = table.row(cells).map_err(Failure::machine)?;
+        table = table.row(cells).map_err(Failure::defect)?;
     }
     let section = Section::new(heading)
         .paragraph(format!(
@@ -115,7 +115,7 @@ fn over_both(lab: &Lab) -> Result<(Vec<Row>, f64), Obstacle> {
     wire.enter(End::Server)?;
     let documents =
         SIZES.map(|(name, bytes)| workload::Document { name: name.into(), bytes, weight: 1 });
-    let documents = DocumentSet::new(documents.to_vec()).map_err(Failure::machine)?;
+    let documents = DocumentSet::new(documents.to_vec()).map_err(Failure::defect)?;
     let server = lab.start(HELPERS, &documents)?;
     let press = |(name, bytes): (&str, u64), slower: f64| -> Result<Seen, Obstacle> {
         wire.enter(End::Clients)?;

@@ -192,7 +192,7 @@ impl<'a> Lab<'a> {
         spec.connections = Connections::PerRequest;
         spec.closing = Closing::Fin;
         spec.seed = self.seed;
-        let plan = Plan::new(spec).map_err(Failure::machine)?;
+        let plan = Plan::new(spec).map_err(Failure::defect)?;
         let naming = Naming {
             id: store::new_id(),
             started: store::now_rfc3339(),

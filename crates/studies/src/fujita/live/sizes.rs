@@ -54,7 +54,7 @@ struct Point {
 
 pub(super) fn measure(registry: &Registry, lab: &Lab) -> Result<(Demands, Part), Failure> {
     let all = SIZES.map(|(name, bytes)| workload::Document { name: name.into(), bytes, weight: 1 });
-    let all = DocumentSet::new(all.to_vec()).map_err(Failure::machine)?;
+    let all = DocumentSet::new(all.to_vec()).map_err(Failure::defect)?;
     let server = lab.start(HELPERS, &all)?;
     let mut points: Vec<Vec<Point>> = Vec::new();
     for (name, bytes) in SIZES {
@@ -163,5 +163,5 @@ fn section(points: &[Vec<Point>]) -> Result<Section, Failure> {
         .paragraph(format!(
             "Apache prefork, {HELPERS} helpers on one processor, compression as the work."
         ))
-        .figure(figure.map_err(Failure::machine)?))
+        .figure(figure.map_err(Failure::defect)?))
 }

@@ -5,15 +5,20 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use ::load::Reach;
+use ::tpcc::Config as Place;
 use cli::text::{next, sentence};
 use cli::{Failure, Verdict, say};
 use gatefile::{Disk, GateFile, Method, load, to_monitor, unresolved};
-use monitor::{Address, Config, Monitor};
+use monitor::{Address, Config, Database, Monitor};
+use pgwire::auth::Credential;
 use pgwire::secrets::MockKey;
 use serde_json::json;
 
+use super::super::service;
+use super::super::start::{Asked, Descriptors, try_databases};
 use super::names::{Names, ask_again};
-use super::{PostgresArgs, Written, address, end, service, taking_over, unstarted, within_reach};
+use super::{PostgresArgs, Written, address, end, taking_over, unstarted, within_reach};
 
 /// Number of databases that are named at the start.
 const NAMED: usize = 3;
@@ -41,6 +46,7 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
     let record = args.policy.record.clone().or(recorded);
     config.decisions = Some(decided);
     tell(&told);
+    secured(&config, &file)?;
     let names: Vec<String> = config.databases.iter().map(|one| one.name.clone()).collect();
     let finish = move |config: &mut Config| {
         reached(config, public).map_err(|failure| failure.to_string())?;
@@ -75,6 +81,38 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
     let finished = monitor.run().map_err(Failure::machine)?;
     let written = Written { record: record.as_deref(), model: args.auto.model.as_deref() };
     end(&finished, written, args.json, out)
+}
+
+/// Sees whether the system and the servers give what the file asks for. Servers are asked as the forced user of a
+/// database, where the file has the password.
+fn secured(config: &Config, file: &GateFile) -> Result<(), Failure> {
+    let slots = |database: &Database, at: usize| match &database.auto {
+        Some(auto) => auto.ceiling,
+        None => database.gate.servers[at].slots,
+    };
+    let most = [file.limits.slots, file.limits.database_slots].into_iter().flatten().min();
+    let most = most.unwrap_or(u32::MAX);
+    let mut servers = 0;
+    let mut asked = Vec::new();
+    for database in &config.databases {
+        for (at, server) in database.servers.iter().enumerate() {
+            let slots = slots(database, at).min(most);
+            servers += u64::from(slots);
+            let (Address::Tcp(address) | Address::Host { address, .. }) = server else { continue };
+            let Some((user, Credential::Password(password))) = &database.login else { continue };
+            let mut place = Place::new();
+            place.host(address.ip().to_string()).port(address.port()).password(password);
+            place.user(String::from_utf8_lossy(user));
+            place.dbname(database.target.as_deref().unwrap_or(&database.name));
+            // Whoever may stand before it was judged already.
+            let Ok(place) = place.within(Reach::Anywhere) else { continue };
+            let by = format!("database {}: slots", database.name);
+            asked.push(Asked { place, slots, by, is_ceiling: database.auto.is_some() });
+        }
+    }
+    let clients = config.limits.clients as u64;
+    Descriptors { clients, clients_by: "limits.connections", servers }.secured()?;
+    try_databases(asked)
 }
 
 /// Checks that the gate may stand in front of every server that the file names.
