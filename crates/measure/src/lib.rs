@@ -36,7 +36,7 @@ mod sampling;
 mod sequential;
 mod series;
 
-pub use compare::{Change, ChangeVerdict, Comparison, compare};
+pub use compare::{Change, ChangeVerdict, Comparison, compare, compare_runs};
 pub use estimate::{Batches, Estimate, Ratio, quantile_interval, t_quantile};
 pub use file::{ReadError, RunWriter, nearest, read_run, unknown_name};
 pub use histogram::{Bound, DecodeError, Histogram};

@@ -238,7 +238,7 @@ fn show(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
-    let judgement = record.judge(0.95);
+    let judgement = record.judge_for(0.95, super::check::shortest(expectations));
     let outcomes: Vec<_> =
         expectations.iter().map(|expectation| expect(expectation, record, &judgement)).collect();
     let mut verdict = outcomes.iter().fold(Verdict::Holds, |all, one| all.and(one.verdict));
@@ -275,7 +275,8 @@ fn show(
 }
 
 fn table(record: &RunRecord, judgement: &Judgement) -> Table {
-    let mut table = Table::new(&["document", "size", "requests", "mean", "p50", "p90", "p99"]);
+    let mut table =
+        Table::new(&["document", "size", "requests", "mean", "p50", "p95", "p99", "max"]);
     let row = |name: &str, size: String, measures: &measure::Measures| {
         let quantile = |q: f64| {
             let at = measures.quantiles.iter().find(|quantile| (quantile.q - q).abs() < 1e-9);
@@ -288,8 +289,9 @@ fn table(record: &RunRecord, judgement: &Judgement) -> Table {
             measures.completed.to_string(),
             measures.response.as_ref().map_or("-".into(), time_estimate),
             quantile(0.5),
-            quantile(0.9),
+            quantile(0.95),
             quantile(0.99),
+            measures.response_max_s.map_or("-".into(), cli::text::quantile),
         ]
     };
     for (spec, measures) in record.header.classes.iter().zip(&judgement.classes) {

@@ -29,7 +29,7 @@ fn every_question_says_its_verdict_first_and_what_to_type_next() {
         (vec!["capacity", "--slo", "mean<1ms"], 3, "FAILS: mean<1ms at no load"),
         (vec!["holds", "--load", "1.2x", "--slo", "mean<1s"], 0, "holds: mean<1s at 60.0 /s"),
         (vec!["holds", "--load", "1x", "--slo", "mean<20ms"], 4, "inconclusive: mean<20ms at"),
-        (vec!["holds", "--load", "3x"], 3, "FAILS: no saturation and no refusal at 150 /s"),
+        (vec!["holds", "--load", "3x"], 3, "FAILS at 150 /s: at "),
         (vec!["servers", "--load", "3x"], 0, "holds: no saturation at 150 /s with 2 servers"),
         (vec!["slots", "--slots", "1,4"], 0, "gate `pool`: "),
         (vec!["policy"], 0, ""),

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use advise::Right;
 use advise::questions::{self, Growth, Holds, Slo};
 use clap::Args as ClapArgs;
 use cli::{Failure, Verdict, waiting};
@@ -71,8 +72,15 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
 fn headline(answer: &Holds, slo: Option<&Slo>) -> String {
     let word = verdict_of(answer.assessment.kept).word();
     let at = load_text(&answer.growth, &answer.loads);
-    let what = slo.map_or("no saturation and no refusal".to_owned(), Slo::to_string);
-    let head = format!("{word}: {what} at {at}");
+    let head = match (slo, answer.assessment.kept) {
+        (Some(slo), _) => format!("{word}: {slo} at {at}"),
+        // What fails is named, not what would have held.
+        (None, Right::No) => match &answer.assessment.grows {
+            Some(place) => return format!("{word} at {at}: at {place} jobs pile up without end"),
+            None => format!("{word} at {at}: a gate or station is full, or turns jobs away"),
+        },
+        (None, _) => format!("{word}: no saturation and no refusal at {at}"),
+    };
     match &answer.assessment.grows {
         Some(place) => format!("{head}; at {place} jobs pile up without end"),
         None => match answer.assessment.simulated.as_ref().and_then(|seen| seen.busiest()) {
