@@ -8,7 +8,7 @@ use measure::{Bound, Estimate};
 
 use crate::layout::Width;
 
-/// A time with its interval: `12.3 ms ± 0.4`.
+/// A time with its interval, of two significant figures: `12.34 ms ± 0.43`.
 pub fn time_estimate(estimate: &Estimate) -> String {
     let (factor, unit) = time_unit(estimate.mean);
     with_interval(estimate, factor, unit)
@@ -19,7 +19,7 @@ pub fn quantile(seconds: f64) -> String {
     untold(seconds).map_or_else(|| time(seconds), str::to_owned)
 }
 
-/// The same with its interval: `12.3 ms ± 0.4`.
+/// The same with its interval: `12.34 ms ± 0.43`.
 pub fn quantile_estimate(estimate: &Estimate) -> String {
     untold(estimate.mean).map_or_else(|| time_estimate(estimate), str::to_owned)
 }
@@ -39,7 +39,7 @@ pub fn times(first: Option<f64>, second: Option<f64>) -> String {
     format!("{}/{} {unit}", one(first), one(second))
 }
 
-/// A rate with its interval: `512 /s ± 3`.
+/// A rate with its interval: `512.3 /s ± 3.1`.
 pub fn rate_estimate(estimate: &Estimate) -> String {
     with_interval(estimate, 1.0, "/s")
 }
@@ -121,15 +121,26 @@ fn with_interval(estimate: &Estimate, factor: f64, unit: &str) -> String {
     if mean != 0.0 && magnitude(mean) > WHOLE_MAX {
         return format!("{} {unit} ± {}", digits(mean), digits(half));
     }
-    // The interval decides how many digits of the mean mean anything; of a hair's breadth it is told
-    // alone, beside a mean of six digits.
-    let places = (-magnitude(half)).clamp(0, PLACES_MAX);
+    // The interval decides how many digits of the mean mean anything: two of its own. Of a hair's breadth it is
+    // told alone, beside a mean of six digits.
+    let half = two_figures(half);
+    let places = (1 - magnitude(half)).clamp(0, PLACES_MAX);
     if mean != 0.0 && places > 5 - magnitude(mean) && places > 2 {
         let places = (5 - magnitude(mean)).clamp(0, PLACES_MAX) as usize;
         return format!("{mean:.places$} {unit} ± {half:.0e}");
     }
     let places = places as usize;
     format!("{mean:.places$} {unit} ± {half:.places$}")
+}
+
+/// A number rounded to two significant figures.
+fn two_figures(value: f64) -> f64 {
+    format!("{value:.1e}").parse().expect("it was printed as a number")
+}
+
+/// Number of things, in the plural unless it is one: `1 request`, `70000 requests`.
+pub fn count(n: u64, thing: &str) -> String {
+    if n == 1 { format!("1 {thing}") } else { format!("{n} {thing}s") }
 }
 
 /// A table whose first column is text and whose others are numbers, two spaces between columns.
@@ -361,7 +372,7 @@ mod tests {
         assert_eq!(quantile(1e-6), "below 1 us");
         assert_eq!(quantile_estimate(&estimate(1.0005e-6, 1e-6)), "below 1 us");
         assert_eq!(quantile(3599.0), "3599 s");
-        assert_eq!(quantile_estimate(&estimate(2e-6, 1e-7)), "2.0 us ± 0.1");
+        assert_eq!(quantile_estimate(&estimate(2e-6, 1e-7)), "2.00 us ± 0.10");
     }
 
     #[test]
@@ -370,7 +381,9 @@ mod tests {
         assert_eq!(time(12.34e-6), "12.3 us");
         assert_eq!(time(1.5), "1.50 s");
         assert_eq!(time(2.5e-9), "2.50 ns");
-        assert_eq!(time_estimate(&estimate(12.345e-3, 0.43e-3)), "12.3 ms ± 0.4");
+        assert_eq!(time_estimate(&estimate(12.34e-3, 0.43e-3)), "12.34 ms ± 0.43");
+        assert_eq!(time_estimate(&estimate(12.34e-3, 9.96e-3)), "12 ms ± 10");
+        assert_eq!(rate_estimate(&estimate(58_020.0, 3_539.0)), "58020 /s ± 3500");
         assert_eq!(time_estimate(&estimate(1.0, f64::INFINITY)), "1.00 s ± ?");
         assert_eq!(rate_estimate(&estimate(512.3, 12.0)), "512 /s ± 12");
         assert_eq!(bytes(500), "500 B");
@@ -381,8 +394,8 @@ mod tests {
         assert_eq!(rate(0.0123), "0.0123 /s");
         assert_eq!(rate(0.362), "0.362 /s");
         assert_eq!(rate(1.234e-12), "1.23e-12 /s");
-        assert_eq!(rate_estimate(&estimate(0.000_123_4, 0.000_004)), "0.000123 /s ± 0.000004");
-        assert_eq!(rate_estimate(&estimate(0.0123, 0.0004)), "0.0123 /s ± 0.0004");
+        assert_eq!(rate_estimate(&estimate(0.000_123_4, 0.000_004)), "0.0001234 /s ± 0.0000040");
+        assert_eq!(rate_estimate(&estimate(0.0123, 0.0004)), "0.01230 /s ± 0.00040");
         assert_eq!(rate_estimate(&estimate(0.36, 0.0)), "0.360 /s ± 0");
         assert_eq!(time_estimate(&estimate(1.0, 1e-9)), "1.00000 s ± 1e-9");
         // A mean of equal times was "100.000 s ± 1e-13".
@@ -403,6 +416,13 @@ mod tests {
         assert_eq!(percent_estimate(&estimate(0.801, 3e-3), 1), "80.1 % ± 0.3");
         assert_eq!(percent_estimate(&estimate(0.801, 3e-5), 1), "80.100 % ± 0.003");
         assert_eq!(rate_estimate(&Estimate { n: 2, ..estimate(512.0, 0.0) }), "512 /s ± ?");
+    }
+
+    #[test]
+    fn counts_have_their_plural() {
+        assert_eq!(count(1, "request"), "1 request");
+        assert_eq!(count(0, "request"), "0 requests");
+        assert_eq!(count(70_000, "request"), "70000 requests");
     }
 
     #[test]

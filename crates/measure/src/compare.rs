@@ -1,6 +1,6 @@
 //! Compares two runs: is b better than a, worse, the same for all that matters, or is it not known.
 
-use crate::{Estimate, Fault, Measures, Ratio, RunRecord};
+use crate::{Estimate, Fault, Judgement, Measures, Ratio, RunRecord};
 
 /// Two runs, b against a.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,9 +69,6 @@ pub fn compare(a: &RunRecord, b: &RunRecord, confidence: f64, difference_min: f6
         };
         Change { ratio, verdict }
     };
-    let p99 = |measures: &Measures| {
-        measures.quantiles.iter().find(|quantile| quantile.q == 0.99)?.response
-    };
     Comparison {
         throughput: change(&|measures| Some(measures.throughput), Better::More),
         response: change(&|measures| measures.response, Better::Less),
@@ -79,6 +76,61 @@ pub fn compare(a: &RunRecord, b: &RunRecord, confidence: f64, difference_min: f6
         differing: differing(a, b),
         faults: [judged_a.faults, judged_b.faults],
     }
+}
+
+/// Compares several runs b with several runs a, so that what differs from run to run is in the intervals: each run is
+/// one value, and the interval is Welch's on logarithms. A single run on one side is held against the
+/// spread of the other side's (its own is not known). One run on each side is compared as by [`compare`].
+///
+/// # Panics
+/// If a side has no run, the confidence is not between 0 and 1, or `difference_min` not above 0.
+pub fn compare_runs(
+    a: &[&RunRecord],
+    b: &[&RunRecord],
+    confidence: f64,
+    difference_min: f64,
+) -> Comparison {
+    assert!(difference_min > 0.0, "a smallest difference that matters of {difference_min}");
+    assert!(!a.is_empty() && !b.is_empty(), "a comparison has two sides");
+    if let ([a], [b]) = (a, b) {
+        return compare(a, b, confidence, difference_min);
+    }
+    let judge = |runs: &[&RunRecord]| -> Vec<Judgement> {
+        runs.iter().map(|run| run.judge(confidence)).collect()
+    };
+    let (judged_a, judged_b) = (judge(a), judge(b));
+    let valid = judged_a.iter().chain(&judged_b).all(Judgement::is_valid);
+    let change = |of: &dyn Fn(&Measures) -> Option<Estimate>, better: Better| {
+        let values = |side: &[Judgement]| -> Option<Vec<f64>> {
+            let value = |judged: &Judgement| of(&judged.all).map(|estimate| estimate.mean);
+            side.iter().map(value).map(|mean| mean.filter(|mean| *mean > 0.0)).collect()
+        };
+        let pair = values(&judged_a).zip(values(&judged_b));
+        let ratio = pair.map(|(a, b)| Ratio::of_runs(&a, &b, confidence));
+        let verdict = match ratio {
+            Some(ratio) if valid => verdict(ratio, difference_min, better),
+            _ => ChangeVerdict::Inconclusive,
+        };
+        Change { ratio, verdict }
+    };
+    let mut differing: Vec<&'static str> = Vec::new();
+    for run in a.iter().skip(1).chain(b) {
+        differing.extend(self::differing(a[0], run));
+    }
+    differing.sort_unstable();
+    differing.dedup();
+    let faults = |side: Vec<Judgement>| side.into_iter().flat_map(|judged| judged.faults).collect();
+    Comparison {
+        throughput: change(&|measures| Some(measures.throughput), Better::More),
+        response: change(&|measures| measures.response, Better::Less),
+        p99: change(&p99, Better::Less),
+        differing,
+        faults: [faults(judged_a), faults(judged_b)],
+    }
+}
+
+fn p99(measures: &Measures) -> Option<Estimate> {
+    measures.quantiles.iter().find(|quantile| quantile.q == 0.99)?.response
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -321,6 +321,25 @@ impl Ratio {
         Ratio::from_log(Estimate::combine(&[(1.0, logs(b)), (-1.0, logs(a))]))
     }
 
+    /// From values of several runs on each side: [`unpaired`](Ratio::unpaired), and where one side is a single run the
+    /// spread of the other one is taken for both. Of two single runs the interval is infinite.
+    ///
+    /// # Panics
+    /// If a side has no value, or a value is not positive.
+    pub fn of_runs(a: &[f64], b: &[f64], confidence: f64) -> Ratio {
+        assert!(!a.is_empty() && !b.is_empty(), "a ratio has two sides");
+        let many = if a.len() >= b.len() { a } else { b };
+        if a.len().min(b.len()) > 1 || many.len() < 2 {
+            return Ratio::unpaired(a, b, confidence);
+        }
+        let logs = |values: &[f64]| values.iter().map(|&value| log(value)).collect::<Vec<f64>>();
+        let mean = |values: &[f64]| logs(values).iter().sum::<f64>() / values.len() as f64;
+        let n = many.len() as f64;
+        let error = (moments(&logs(many)).1 * (1.0 + 1.0 / n)).sqrt();
+        let log = Estimate::new(mean(b) - mean(a), error, many.len() as u64, confidence);
+        Ratio::from_log(log)
+    }
+
     /// From one estimate of each of the same confidence: Welch's interval on logarithms, the standard
     /// error of a logarithm being the relative one (delta method).
     ///

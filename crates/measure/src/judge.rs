@@ -49,8 +49,10 @@ pub struct Measures {
     pub throughput: Estimate,
     /// Mean response time \[s\]; `None` if nothing completed.
     pub response: Option<Estimate>,
-    /// Quantiles of the response time, 0.5, 0.9, 0.99 and 0.999.
+    /// Quantiles of the response time, 0.5, 0.9, 0.95, 0.99 and 0.999; [`RunRecord::quantile`] has any other.
     pub quantiles: Vec<Quantile>,
+    /// The longest response time \[s\]; `None` if nothing completed.
+    pub response_max_s: Option<f64>,
     /// Mean time to the first byte \[s\]; `None` if nothing completed.
     pub first_byte_mean_s: Option<f64>,
     /// Mean time to open a connection \[s\]; `None` if none was opened.
@@ -232,6 +234,21 @@ impl RunRecord {
         Judgement { length_s: sheet.length_s(), all, classes, little, faults, warmup_suggested_s }
     }
 
+    /// The quantile `q` of the response time \[s\], of one class (its place in the header) or of all, as in
+    /// [`Quantile::response`].
+    ///
+    /// # Panics
+    /// If `q` or the confidence is not between 0 and 1.
+    pub fn quantile(&self, class: Option<usize>, q: f64, confidence: f64) -> Option<Estimate> {
+        assert!(0.0 < q && q < 1.0, "a quantile of {q}");
+        let steady = self.steady();
+        let sheet = match class {
+            Some(class) => Sheet::of_class(steady, class),
+            None => Sheet::of_all(steady),
+        };
+        sheet.quantile(q, confidence)
+    }
+
     /// MSER on the mean responses of intervals (each a mean over many requests already, so in
     /// batches of one).
     fn warmup_suggested_s(&self) -> Option<f64> {
@@ -398,9 +415,10 @@ impl<'a> Sheet<'a> {
                 let batched = ratio(&self.response_s, &self.completed);
                 self.at_least_as_wide_as_independent(batched)
             }),
-            quantiles: [0.5, 0.9, 0.99, 0.999]
+            quantiles: [0.5, 0.9, 0.95, 0.99, 0.999]
                 .map(|q| Quantile { q, response: self.quantile(q, confidence) })
                 .into(),
+            response_max_s: (!self.total.is_empty()).then(|| self.total.max().as_secs_f64()),
             first_byte_mean_s: known(&self.first_byte),
             connect_mean_s: known(&self.connect),
             mbit_per_s: over_length(self.bytes as f64 * 8e-6),

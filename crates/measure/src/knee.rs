@@ -235,6 +235,8 @@ struct Ends {
 
 /// Number of times that the outcome at an end must be seen.
 const SEEN: u32 = 2;
+/// So many times the generator may have been the limit at a rate before it is taken to be.
+const BUSY: u32 = 3;
 /// Effort is doubled so many times for the sake of more requests.
 const DOUBLED: u32 = 4;
 /// A knee whose grey makes its interval wider than this many times the wanted width is none.
@@ -403,12 +405,15 @@ impl Search {
         self.rates().into_iter().rev().find(few).map(|(at, _)| at)
     }
 
-    /// The probe that sees an end once more, with as many requests as it took.
+    /// The probe that sees an end once more, with as many requests as it took, or twice as many as last did not
+    /// decide.
     fn again(&self, rate: f64, seen: u32) -> Probe {
-        let few = self.told.iter().any(|(at, told)| at.rate == rate && *told == Outcome::TooFew);
-        let most =
-            self.told.iter().filter(|(at, _)| at.rate == rate).map(|(at, _)| at.effort).max();
-        Probe { rate, effort: most.filter(|_| few).unwrap_or(seen) }
+        let of_rate = || self.told.iter().filter(|(at, _)| at.rate == rate);
+        let few = of_rate().any(|(_, told)| *told == Outcome::TooFew);
+        let most = of_rate().map(|(at, _)| at.effort).max().filter(|_| few).unwrap_or(seen);
+        let undecided = of_rate().last().is_some_and(|(_, told)| *told == Outcome::TooFew);
+        let effort = if undecided { most * 2 } else { most };
+        Probe { rate, effort: effort.min(1 << DOUBLED) }
     }
 
     /// True if effort for the sake of more requests, doubled so many times, takes no more than a half of what is left
@@ -441,15 +446,15 @@ impl Search {
         let (straddles, invalid) = (count(Outcome::Straddles), count(Outcome::Invalid));
         let few = count(Outcome::TooFew);
         match (holds, fails) {
-            // The machine may have been busy with something else, once.
-            (0, 0) if invalid > 1 => Colour::Invalid,
+            // The machine may have been busy with something else for a while.
+            (0, 0) if invalid > BUSY => Colour::Invalid,
             (0, 0) if straddles > 1 || straddles > 0 && few > 0 => Colour::Grey,
             (0, 0) if few > DOUBLED || few > 0 && !self.affords(rate, few) => Colour::Grey,
             (0, 0) if few > 0 => Colour::Few { seen: few },
             (0, 0) => Colour::Open { seen: straddles },
             (1.., 1..) => Colour::Grey,
             // A decision after a doubt, made with more effort, outweighs it; two doubts do not fall.
-            _ if straddles > 1 => Colour::Grey,
+            _ if straddles > 1 || few > DOUBLED => Colour::Grey,
             (seen, 0) => Colour::Holds { seen },
             (0, seen) => Colour::Fails { seen },
         }

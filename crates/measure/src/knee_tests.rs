@@ -226,3 +226,23 @@ fn a_slow_server_is_told_which_quantile_its_time_allows() {
     assert_eq!(spec.quantile_within(5e3), Some(0.999));
     assert_eq!(spec.quantile_within(0.1), None);
 }
+
+/// The story: an end that held once and then saw too few requests was tried again with as few, until the probes were
+/// used up.
+#[test]
+fn an_end_that_sees_too_few_the_second_time_gets_more() {
+    let mut calls = std::collections::BTreeMap::new();
+    let found = find(&SPEC, |at| {
+        let times = calls.entry(at.rate.to_bits()).or_insert(0);
+        *times += 1;
+        Ok::<_, ()>(match at.rate {
+            rate if rate > 95.4 => Outcome::Fails,
+            // Luck tells the first time; after that it takes four times as long.
+            _ if *times == 1 || at.effort >= 4 => Outcome::Holds,
+            _ => Outcome::TooFew,
+        })
+    });
+    let Knee::Between { low, high } = found.clone().unwrap().knee else { panic!("{found:?}") };
+    assert!(low <= 95.4 && 95.4 < high, "{found:?}");
+    assert!(found.unwrap().probes.len() < 20);
+}

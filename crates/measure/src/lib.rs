@@ -39,7 +39,7 @@ mod sequential;
 mod series;
 
 pub use account::{ClassAccount, GateAccount, JobFate, Times};
-pub use compare::{Change, ChangeVerdict, Comparison, compare};
+pub use compare::{Change, ChangeVerdict, Comparison, compare, compare_runs};
 pub use estimate::{Batches, Estimate, Ratio, quantile_interval, t_quantile};
 pub use file::{ReadError, RunWriter, nearest, read_run, unknown_name};
 pub use histogram::{Bound, DecodeError, Histogram};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::knee::Outcome;
 use crate::sequential::{ERROR_RATE, Requests, When};
-use crate::{ErrorKind, Fault, GeneratorLimit, RunRecord};
+use crate::{ErrorKind, Fault, GeneratorLimit, Histogram, RunRecord};
 
 /// A limit on the response time, such as p99 < 50 ms.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,18 +32,71 @@ pub fn verdict(record: &RunRecord, limit: &Limit) -> Outcome {
 /// What was decided of a run, as far as the generator may be trusted in it: [`Outcome::Invalid`] if it was
 /// the generator that was measured.
 ///
-/// A generator that is late makes requests late, so a limit that holds all the same does hold. Its lag only
-/// matters against the limit.
+/// A generator that is late makes requests late, so a limit that holds all the same does hold. One that fails does
+/// so only if more than what is allowed, and half of all that were late, were sent within a tenth of the limit and
+/// late all the same. What was not decided needs more requests, whoever was late.
 pub fn trusted(outcome: Outcome, record: &RunRecord, limit: &Limit) -> Outcome {
-    let faults = record.judge_for(CONFIDENCE, Some(limit.response)).faults;
-    let made_less = |limit: &GeneratorLimit| match limit {
-        GeneratorLimit::Starts { .. } => true,
-        GeneratorLimit::Connect { .. } => record.steady().iter().any(|interval| {
-            let classes = &interval.classes;
-            classes.iter().any(|class| class.errors.contains_key(&ErrorKind::ConnectOther))
-        }),
-        GeneratorLimit::Cpu { .. } | GeneratorLimit::Lag { .. } => outcome != Outcome::Holds,
+    let fails = outcome == Outcome::Fails;
+    let is_generator = |fault: &Fault| match fault {
+        Fault::Generator(GeneratorLimit::Starts { .. }) => true,
+        Fault::Generator(GeneratorLimit::Connect { .. }) => {
+            record.steady().iter().any(|interval| {
+                let classes = &interval.classes;
+                classes.iter().any(|class| class.errors.contains_key(&ErrorKind::ConnectOther))
+            })
+        }
+        Fault::Generator(GeneratorLimit::Cpu { .. }) => fails,
+        Fault::Generator(GeneratorLimit::Lag { .. }) => fails && !is_late_in_time(record, limit),
+        _ => false,
     };
-    let is_generator = |fault: &Fault| matches!(fault, Fault::Generator(limit) if made_less(limit));
+    let faults = record.judge_for(CONFIDENCE, Some(limit.response)).faults;
     if faults.iter().any(is_generator) { Outcome::Invalid } else { outcome }
+}
+
+/// True if requests that were sent in time are late by themselves too often.
+fn is_late_in_time(record: &RunRecord, limit: &Limit) -> bool {
+    let beyond = |histogram: &Histogram, level: Duration| {
+        let nanos = u64::try_from(level.as_nanos()).unwrap_or(u64::MAX);
+        histogram.counts().filter(|&(value, _)| value > nanos).map(|(_, n)| n).sum::<u64>()
+    };
+    let (mut late, mut lagged, mut all) = (0, 0, 0);
+    for interval in record.steady() {
+        lagged += beyond(&interval.lag, limit.response / 10);
+        for class in &interval.classes {
+            let failed = class.errors.values().sum::<u64>();
+            late += beyond(&class.total, limit.response) + failed;
+            all += class.total.len() + failed;
+        }
+    }
+    let own = late.saturating_sub(lagged) as f64;
+    own >= 0.5 * late as f64 && own > (1.0 - limit.quantile) * all as f64
+}
+
+/// Good answers of a run, one class (its place in the header) or all, held against a limit: the same analysis, in which
+/// requests that failed or are unanswered do not count.
+pub fn answers(record: &RunRecord, class: Option<usize>, limit: &Limit) -> Answers {
+    let mut requests = Requests::default();
+    let (mut answered, mut late) = (0, 0);
+    for interval in record.steady() {
+        let mut total = Histogram::new();
+        let classes = &interval.classes;
+        let of = class.map_or(&classes[..], |class| classes.get(class..=class).unwrap_or_default());
+        of.iter().for_each(|counts| total.merge(&counts.total));
+        answered += total.len();
+        let nanos = u64::try_from(limit.response.as_nanos()).unwrap_or(u64::MAX);
+        late += total.counts().filter(|&(value, _)| value > nanos).map(|(_, n)| n).sum::<u64>();
+        requests.add_block(&total, 0);
+    }
+    Answers { answered, late, outcome: requests.decide(limit, ERROR_RATE, When::Late) }
+}
+
+/// Good answers and a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answers {
+    /// Number of good answers.
+    pub answered: u64,
+    /// Number of those that took longer than the limit.
+    pub late: u64,
+    /// Outcome of the analysis.
+    pub outcome: Outcome,
 }

@@ -7,7 +7,7 @@
 //!   as many independent requests as the blocks of neighbours are worth. That number is the number of
 //!   requests over the design effect (Kish, *Survey Sampling*, 1965): the variance of the share among
 //!   blocks over that of independent requests. Few late requests vary little among blocks, so the share
-//!   beyond the quantile with ten times as much beyond it vouches for them, and the one beyond the median. Where no
+//!   beyond the quantile with ten times as much beyond it (the median, at the nearest) vouches for them. Where no
 //!   request was late at all, the size of the clusters counts in its place ([`Shares::cluster`]).
 //! - *Mixing.* A limit does not hold as long as the mean response of the blocks is correlated over a good
 //!   part of the run: the run may be within one lull.
@@ -43,8 +43,8 @@ const EARLY: u32 = 2;
 /// Blocks that saw a request, below which what they vary says nothing.
 const BLOCKS_MIN: usize = 10;
 /// Groups of blocks among which a correlation of the mean response is looked for, and how many standard
-/// deviations of it are one: more than chance brings in one of five runs.
-const MIXED: (usize, f64) = (20, 0.84);
+/// deviations of it are one: more than chance brings in one of twenty runs.
+const MIXED: (usize, f64) = (20, 1.645);
 /// The design effect of blocks that have not mixed is taken to be so many times as large.
 const UNMIXED: f64 = 3.0;
 /// A share beyond the limit is held against the share beyond this part of it too.
@@ -163,10 +163,16 @@ impl Requests {
         self.started += interval.started;
         self.ended += total.len() + failed;
         self.length_s += interval.length_s;
+        if interval.start_s >= warmup_s - 1e-9 {
+            self.add_block(&total, failed);
+        }
+    }
+
+    pub(crate) fn add_block(&mut self, total: &Histogram, failed: u64) {
         // Blocks without a request say nothing.
-        if interval.start_s >= warmup_s - 1e-9 && total.len() + failed > 0 {
-            self.blocks.push(Block::new(&total, failed));
-            self.whole.merge(&total);
+        if total.len() + failed > 0 {
+            self.blocks.push(Block::new(total, failed));
+            self.whole.merge(total);
         }
     }
 
@@ -293,18 +299,17 @@ impl<'a> Shares<'a> {
 
     /// Number of requests that say as much as an independent one of how many are beyond a level.
     ///
-    /// Of a level that some exceed: the largest design effect of that level, of the quantile with ten times
-    /// as much beyond it, and of the median. Of a level that none exceeds: the mean size of a cluster beyond the
+    /// Of a level that some exceed: the larger design effect of that level and of the quantile with ten times as
+    /// much beyond it. Of a level that none exceeds: the mean size of a cluster beyond the
     /// former quantile, because clusters are what was not seen; where that is no tail, a cluster has no size.
     fn cluster(&self, hits: &[f64], quantile: f64) -> f64 {
         let nearer = (1.0 - 10.0 * (1.0 - quantile)).max(0.5);
-        let at = |q: f64| self.beyond(self.requests.whole.quantile(q));
-        let near = at(nearer);
+        let near = self.beyond(self.requests.whole.quantile(nearer));
         let effect = self.design_effect(&near);
         if nearer > 0.5 && hits.iter().all(|hits| *hits == 0.0) {
             return self.cluster_size(&near).map_or(effect, |size| size.clamp(1.0, effect));
         }
-        effect.max(self.design_effect(&at(0.5))).max(self.design_effect(hits))
+        effect.max(self.design_effect(hits))
     }
 
     /// The reciprocal of the extremal index by the blocks estimator (Hsing 1993; Smith and Weissman 1994): of

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use measure::{
     ArrivalSpacing, ChangeVerdict, Course, CurvePieces, ErrorKind, Fault, GeneratorLimit,
-    Histogram, LittleVerdict, LoadShape, Phase, RunRecord, compare,
+    Histogram, LittleVerdict, LoadShape, Phase, RunRecord, compare, compare_runs,
 };
 
 use crate::system::System;
@@ -68,7 +68,7 @@ fn few_responses_have_no_far_quantile() {
     let judged = System { seconds: 2, ..SYSTEM }.record().judge(0.95);
     let known: Vec<bool> =
         judged.all.quantiles.iter().map(|quantile| quantile.response.is_some()).collect();
-    assert_eq!(known, [true, true, false, false]);
+    assert_eq!(known, [true, true, true, false, false]);
 }
 
 /// The story: answers of two hours, all counted as one hour, agreed: p99 was 3600 s ± 0, below any limit
@@ -327,4 +327,67 @@ fn two_runs_compared() {
     let nothing = compare(&a, &spoilt, 0.95, 0.05);
     assert_eq!(nothing.response.verdict, ChangeVerdict::Inconclusive);
     assert_eq!(nothing.faults, [vec![], vec![Fault::NoSteadyInterval]]);
+}
+
+/// A lag of 2 ms is the generator's fault where responses take a tenth of a millisecond, and nothing to a limit of 50 ms.
+#[test]
+fn the_lag_is_judged_against_the_limit_that_was_asked_for() {
+    let system = System { arrivals_per_s: 200.0, services_per_s: 10_000.0, seconds: 20, seed: 4 };
+    let mut record = system.record();
+    for interval in &mut record.intervals {
+        (0..200).for_each(|_| interval.lag.record(Duration::from_millis(2)));
+    }
+    let lag = |faults: &[Fault]| {
+        faults.iter().any(|fault| matches!(fault, Fault::Generator(GeneratorLimit::Lag { .. })))
+    };
+    assert!(lag(&record.judge(0.95).faults));
+    assert!(!lag(&record.judge_for(0.95, Some(Duration::from_millis(50))).faults));
+    assert!(lag(&record.judge_for(0.95, Some(Duration::from_millis(10))).faults));
+}
+
+/// The interval of any quantile, not only of those that are printed.
+#[test]
+fn any_quantile_comes_from_the_histograms() {
+    let system = System { arrivals_per_s: 500.0, services_per_s: 1000.0, seconds: 100, seed: 5 };
+    let record = system.record();
+    for q in [0.75, 0.95, 0.98] {
+        let truth = -(1.0f64 - q).ln() * system.response_s();
+        let found = record.quantile(None, q, 0.999).unwrap();
+        assert!(found.holds(truth), "{q}: {found:?}, {truth}");
+        assert!(found.relative() < 0.3, "{q}: {found:?}");
+    }
+    let judged = record.judge(0.95);
+    assert_eq!(record.quantile(Some(1), 0.95, 0.95), judged.classes[1].quantiles[2].response);
+    let longest = judged.all.response_max_s.unwrap();
+    assert!(longest >= judged.all.quantiles[4].response.unwrap().mean);
+}
+
+/// Five runs that differ by 10 % from one to the next: two of them differ clearly by their own intervals, and not when
+/// what differs from run to run is known.
+#[test]
+fn the_noise_from_run_to_run_is_in_the_comparison_of_several() {
+    let runs = |rates: [f64; 5]| {
+        rates.map(|rate| {
+            System { arrivals_per_s: 100.0, services_per_s: rate, seconds: 60, seed: rate as u64 }
+                .record()
+        })
+    };
+    let before = runs([500.0, 560.0, 440.0, 530.0, 470.0]);
+    let after = runs([505.0, 555.0, 445.0, 525.0, 475.0]);
+    let one = compare(&before[1], &before[2], 0.95, 0.05);
+    assert_eq!(one.response.verdict, ChangeVerdict::Worse, "{one:?}");
+    let (a, b): (Vec<&RunRecord>, Vec<&RunRecord>) =
+        (before.iter().collect(), after.iter().collect());
+    let several = compare_runs(&a, &b, 0.95, 0.05);
+    let ratio = several.response.ratio.unwrap();
+    assert!(ratio.low < 1.0 && 1.0 < ratio.high, "{ratio:?}");
+    assert!(several.response.verdict != ChangeVerdict::Worse, "{several:?}");
+    // One run against five: within what they differ by.
+    let single = compare_runs(&a, &[&before[2]], 0.95, 0.05);
+    assert!(single.response.verdict == ChangeVerdict::Inconclusive, "{single:?}");
+    // Twice as slow shows.
+    let slower = runs([250.0, 280.0, 220.0, 265.0, 235.0]);
+    let slower: Vec<&RunRecord> = slower.iter().collect();
+    let worse = compare_runs(&a, &slower, 0.95, 0.05);
+    assert_eq!(worse.response.verdict, ChangeVerdict::Worse, "{worse:?}");
 }

@@ -5,17 +5,21 @@ use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use advise::{Prediction, Quantity, Rate, Right, Score, Span, Tolerance, Value};
 use clap::Args as ClapArgs;
 use cli::text::{
-    Table, filled, label, next, paragraph, percent, quoted, rate, rate_estimate, sentence,
-    shell_word, time, time_estimate,
+    Table, count, filled, label, next, paragraph, percent, percent_estimate, quoted, rate,
+    rate_estimate, sentence, shell_word, time, time_estimate,
 };
 use cli::{Failure, Verdict, say, store, turning};
+use measure::knee::Outcome as Held;
+use measure::limit::{Limit, answers};
 use measure::{Change, ChangeVerdict, Estimate, Judgement, LoadShape, Measures, RunRecord};
 use sim::Options;
 
+use super::check_files::{self, Checked};
 use super::newest::Newest;
 use super::tpcc;
 use super::typed::Typed;
@@ -23,8 +27,12 @@ use super::typed::Typed;
 /// Hold runs against expectations, or against a stored prediction
 #[derive(ClapArgs)]
 #[command(after_help = "\
-Limits: pQQ, mean, rate or errors, for all documents or for one: 'p99<50ms',
-'p99(5k)<20ms', 'mean<10ms', 'rate>=900/s', 'errors<0.1%'.
+Limits: pQQ (any quantile), max, mean, rate or errors, for all documents or for
+one: 'p99<50ms', 'p95(5k)<20ms', 'max<1s', 'mean<10ms', 'rate>=900/s',
+'errors<0.1%'.
+
+Of several runs on each side, --against knows what differs from run to run; of
+one on each side it does not.
 
 Examples:
   sekisho check .sekisho/runs/RUN.jsonl --expect 'p99<50ms'
@@ -43,19 +51,25 @@ pub(crate) struct Args {
     /// A stored prediction to be scored by the runs
     #[arg(long, value_name = "FILE")]
     prediction: Option<PathBuf>,
-    /// An earlier run that no run may be worse than, by 5 % or more
+    /// An earlier run that the runs may not be worse than, by 5 % or more; given several times, several runs
     #[arg(long, value_name = "RUN")]
-    against: Option<PathBuf>,
+    against: Vec<PathBuf>,
     /// The slots that the server had, where the prediction speaks of several numbers
     #[arg(long, value_name = "N")]
     slots: Option<u32>,
+    /// Also write the outcomes as JUnit XML, for a build server
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Also write the outcomes as a Markdown table, for a comment
+    #[arg(long, value_name = "FILE")]
+    markdown: Option<PathBuf>,
     /// Print one JSON object a run instead of text
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
-    if args.expect.is_empty() && args.prediction.is_none() && args.against.is_none() {
+    if args.expect.is_empty() && args.prediction.is_none() && args.against.is_empty() {
         return Err(Failure::Usage(
             "nothing to check against: say `--expect 'p99<50ms'`, `--prediction FILE` or \
              `--against RUN`"
@@ -63,54 +77,27 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         ));
     }
     let runs = args.newest.with(&args.runs)?;
-    let baseline = args.against.as_deref().map(tpcc::read_run).transpose()?;
+    let read = |path: &PathBuf| tpcc::read_run(path);
+    let baseline = args.against.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    let records = runs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let prediction = args.prediction.as_deref().map(read_prediction).transpose()?;
+    // Several runs are compared as a whole, a single one beside its limits.
+    let several = !baseline.is_empty() && baseline.len() + records.len() > 2;
     let mut verdict = Verdict::Holds;
-    for path in &runs {
-        let record = tpcc::read_run(path)?;
-        let judgement = record.judge(0.95);
-        let mut outcomes: Vec<Outcome> = args
-            .expect
-            .iter()
-            .map(|expectation| expect(expectation, &record, &judgement))
-            .collect();
-        if let Some(baseline) = &baseline {
-            outcomes.extend(changes(baseline, &record));
-        }
-        if !judgement.is_valid() {
-            outcomes.extend(
-                judgement
-                    .faults
-                    .iter()
-                    .map(|fault| Outcome { verdict: Verdict::Invalid, line: fault.to_string() }),
-            );
-        }
-        let score = prediction.as_ref().map(|p| score_of(p, &record, args.slots)).transpose()?;
-        let scored = score.as_ref().map_or(Verdict::Holds, |score| verdict_of(score.right()));
-        let one = outcomes.iter().fold(scored, |all, outcome| all.and(outcome.verdict));
-        if args.json {
-            let mut object = super::json::run(&record, &judgement, &outcomes, one);
-            if let Some(score) = &score {
-                object["approximate"] = score.approximation.approximate.into();
-                object["error"] = score.approximation.error.into();
-                object["score"] = super::json::score(score);
-            }
-            say(out, &format!("{object}\n"))?;
-        } else {
-            let by_formula =
-                score.as_ref().map_or(String::new(), |score| score.approximation.of_formula());
-            let load = load_text(&record);
-            let line = format!("{}: {}: {load}{by_formula}", one.word(), record.header.id);
-            say(out, &sentence(&line))?;
-            for outcome in &outcomes {
-                say(out, &paragraph(&format!("{}: {}", outcome.verdict.word(), outcome.line)))?;
-            }
-            if let Some(score) = &score {
-                say(out, &score_text(score))?;
-            }
-        }
-        verdict = verdict.and(one);
+    let mut all = Vec::new();
+    for record in &records {
+        let beside = if several { &[][..] } else { &baseline[..] };
+        let one = check(args, record, beside, prediction.as_ref(), out)?;
+        verdict = verdict.and(one.verdict);
+        all.push(one);
     }
+    if several {
+        let one = compared(&baseline, &records);
+        show_compared(args, &one, out)?;
+        verdict = verdict.and(one.verdict);
+        all.push(one);
+    }
+    check_files::write(args.junit.as_deref(), args.markdown.as_deref(), &all)?;
     if !args.json {
         say(out, &format!("\n{}", next(&args.report(&runs))))?;
     }
@@ -141,13 +128,109 @@ pub(crate) fn expected(record: &RunRecord) -> Vec<Expectation> {
     limits.filter_map(|limit| limit.parse().ok()).collect()
 }
 
+/// One run against its limits, a single earlier run and a prediction.
+fn check(
+    args: &Args,
+    record: &RunRecord,
+    baseline: &[RunRecord],
+    prediction: Option<&Prediction>,
+    out: &mut dyn Write,
+) -> Result<Checked, Failure> {
+    // Only for the limits: a prediction and an earlier run are held against the times themselves.
+    let only_limits = prediction.is_none() && args.against.is_empty();
+    let judgement = record.judge_for(0.95, shortest(&args.expect).filter(|_| only_limits));
+    let mut outcomes: Vec<Outcome> =
+        args.expect.iter().map(|expectation| expect(expectation, record, &judgement)).collect();
+    for baseline in baseline {
+        outcomes.extend(changes(&[baseline], &[record]));
+    }
+    let faults = judgement.faults.iter();
+    outcomes
+        .extend(faults.map(|fault| Outcome { verdict: Verdict::Invalid, line: fault.to_string() }));
+    let score = prediction.map(|p| score_of(p, record, args.slots)).transpose()?;
+    let scored = score.as_ref().map_or(Verdict::Holds, |score| verdict_of(score.right()));
+    let verdict = outcomes.iter().fold(scored, |all, outcome| all.and(outcome.verdict));
+    if args.json {
+        let mut object = super::json::run(record, &judgement, &outcomes, verdict);
+        if let Some(score) = &score {
+            object["approximate"] = score.approximation.approximate.into();
+            object["error"] = score.approximation.error.into();
+            object["score"] = super::json::score(score);
+        }
+        say(out, &format!("{object}\n"))?;
+    } else {
+        let by_formula =
+            score.as_ref().map_or(String::new(), |score| score.approximation.of_formula());
+        let load = load_text(record);
+        let line = format!("{}: {}: {load}{by_formula}", verdict.word(), record.header.id);
+        say(out, &sentence(&line))?;
+        for outcome in &outcomes {
+            say(out, &paragraph(&format!("{}: {}", outcome.verdict.word(), outcome.line)))?;
+        }
+        if let Some(score) = &score {
+            say(out, &score_text(score))?;
+        }
+    }
+    // A prediction is a case of its own in the files.
+    if let Some(score) = &score {
+        let line = format!("prediction: {} quantities", score.rows.len());
+        outcomes.push(Outcome { verdict: scored, line });
+    }
+    Ok(Checked { name: record.header.id.clone(), load: load_text(record), verdict, outcomes })
+}
+
+/// The shortest limit on a response time: the one against which a late generator matters.
+pub(crate) fn shortest(expectations: &[Expectation]) -> Option<Duration> {
+    let of_time = |expectation: &&Expectation| {
+        matches!(expectation.metric, Metric::Quantile(_) | Metric::Mean | Metric::Max)
+    };
+    let limits = expectations.iter().filter(of_time).map(|expectation| expectation.limit);
+    let shortest = limits.fold(f64::INFINITY, f64::min);
+    shortest.is_finite().then(|| Duration::from_secs_f64(shortest.max(0.0)))
+}
+
+/// Several runs against several earlier ones.
+fn compared(baseline: &[RunRecord], records: &[RunRecord]) -> Checked {
+    let (a, b): (Vec<&RunRecord>, Vec<&RunRecord>) =
+        (baseline.iter().collect(), records.iter().collect());
+    let outcomes = changes(&a, &b);
+    let verdict = outcomes.iter().fold(Verdict::Holds, |all, outcome| all.and(outcome.verdict));
+    let runs = |of: &[RunRecord]| count(of.len() as u64, "run");
+    let name = format!("{} against {}", runs(records), runs(baseline));
+    Checked { name, load: load_text(&records[0]), verdict, outcomes }
+}
+
+fn show_compared(args: &Args, one: &Checked, out: &mut dyn Write) -> Result<(), Failure> {
+    if args.json {
+        let outcomes: Vec<_> = one
+            .outcomes
+            .iter()
+            .map(|o| serde_json::json!({"verdict": o.verdict.word(), "line": o.line}))
+            .collect();
+        let object = serde_json::json!({
+            "verdict": one.verdict.word(), "exit_code": one.verdict.code(), "comparison": one.name,
+            "expectations": outcomes,
+        });
+        return say(out, &format!("{object}\n"));
+    }
+    say(out, &sentence(&format!("{}: {}", one.verdict.word(), one.name)))?;
+    for outcome in &one.outcomes {
+        say(out, &paragraph(&format!("{}: {}", outcome.verdict.word(), outcome.line)))?;
+    }
+    Ok(())
+}
+
 /// The smallest change between two runs that matters.
 const DIFFERENCE_MIN: f64 = 0.05;
 
-/// A run against an earlier one: the ratio of each quantity with its interval. To be better is fine;
-/// an interval that leaves it open is inconclusive.
-fn changes(baseline: &RunRecord, record: &RunRecord) -> Vec<Outcome> {
-    let compared = measure::compare(baseline, record, 0.95, DIFFERENCE_MIN);
+/// Runs against earlier ones: the ratio of each quantity with its interval. To be better is fine; an interval
+/// that leaves it open is inconclusive.
+fn changes(baseline: &[&RunRecord], records: &[&RunRecord]) -> Vec<Outcome> {
+    let compared = measure::compare_runs(baseline, records, 0.95, DIFFERENCE_MIN);
+    let against = match baseline {
+        [one] => one.header.id.clone(),
+        several => count(several.len() as u64, "run"),
+    };
     let change = |what: &str, change: &Change| {
         let (verdict, word) = match change.verdict {
             ChangeVerdict::Better => (Verdict::Holds, "better"),
@@ -155,10 +238,13 @@ fn changes(baseline: &RunRecord, record: &RunRecord) -> Vec<Outcome> {
             ChangeVerdict::Worse => (Verdict::Fails, "worse"),
             ChangeVerdict::Inconclusive => (Verdict::Inconclusive, "not clear"),
         };
-        let ratio = change.ratio.map_or("no such number".into(), |ratio| {
-            format!("{:.3} times ({:.3} to {:.3})", ratio.ratio, ratio.low, ratio.high)
+        let ratio = change.ratio.map_or("no such number".into(), |ratio| match ratio.high {
+            high if high.is_finite() => {
+                format!("{:.3} times ({:.3} to {high:.3})", ratio.ratio, ratio.low)
+            }
+            _ => format!("{:.3} times (between what, is not known)", ratio.ratio),
         });
-        Outcome { verdict, line: format!("{what} against {}: {ratio}: {word}", baseline.header.id) }
+        Outcome { verdict, line: format!("{what} against {against}: {ratio}: {word}") }
     };
     let mut outcomes = vec![
         change("throughput", &compared.throughput),
@@ -168,6 +254,13 @@ fn changes(baseline: &RunRecord, record: &RunRecord) -> Vec<Outcome> {
     if !compared.differing.is_empty() {
         let line = format!("the runs differ in {}", compared.differing.join(", "));
         outcomes.push(Outcome { verdict: Verdict::Inconclusive, line });
+    }
+    // A single run's faults stand beside its limits.
+    if baseline.len() + records.len() > 2 {
+        let faults = compared.faults.iter().flatten();
+        outcomes.extend(
+            faults.map(|fault| Outcome { verdict: Verdict::Invalid, line: fault.to_string() }),
+        );
     }
     outcomes
 }
@@ -338,6 +431,7 @@ pub(crate) struct Expectation {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Metric {
     Quantile(f64),
+    Max,
     Mean,
     Rate,
     Errors,
@@ -353,7 +447,7 @@ impl FromStr for Expectation {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Expectation, String> {
-        let wanted = "a limit such as 'p99<50ms', 'p99(5k)<20ms', 'mean<10ms', 'rate>=900/s' or 'errors<0.1%'";
+        let wanted = "a limit such as 'p99<50ms', 'p99(5k)<20ms', 'max<1s', 'mean<10ms', 'rate>=900/s' or 'errors<0.1%'";
         let wrong = |why: String| format!("{why}; wanted is {wanted}");
         let at = text.find(['<', '>']).ok_or_else(|| wrong("it has no < or >".into()))?;
         let side = if text[at..].starts_with('<') { Side::Below } else { Side::Above };
@@ -368,14 +462,14 @@ impl FromStr for Expectation {
             }
         };
         let metric = metric(name).ok_or_else(|| {
-            let known = ["mean", "rate", "errors", "p50", "p90", "p99", "p99.9"];
+            let known = ["mean", "max", "rate", "errors", "p50", "p90", "p95", "p99", "p99.9"];
             match measure::nearest(name, known) {
                 Some(near) => wrong(format!("`{name}` is no metric, did you mean `{near}`?")),
                 None => wrong(format!("`{name}` is no metric")),
             }
         })?;
         let limit = match metric {
-            Metric::Quantile(_) | Metric::Mean => limit
+            Metric::Quantile(_) | Metric::Mean | Metric::Max => limit
                 .parse::<Span>()
                 .map(|span| span.0)
                 .map_err(|error| wrong(error.to_string()))?,
@@ -391,17 +485,17 @@ impl FromStr for Expectation {
     }
 }
 
-/// The quantiles that a judged run has.
-const JUDGED: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
-
 fn metric(name: &str) -> Option<Metric> {
     match name {
         "mean" => Some(Metric::Mean),
+        "max" => Some(Metric::Max),
         "rate" => Some(Metric::Rate),
         "errors" => Some(Metric::Errors),
         _ => {
             let percent: f64 = name.strip_prefix('p')?.parse().ok()?;
-            JUDGED.into_iter().find(|q| (q * 100.0 - percent).abs() < 1e-9).map(Metric::Quantile)
+            // As it was written: p99.9 is 0.999, not the nearest number to 99.9 over 100.
+            let quantile = (percent * 1e10).round() / 1e12;
+            (0.0 < quantile && quantile < 1.0).then_some(Metric::Quantile(quantile))
         }
     }
 }
@@ -431,50 +525,80 @@ pub(crate) fn expect(
 ) -> Outcome {
     let outcome =
         |verdict, line: String| Outcome { verdict, line: format!("{expectation}: {line}") };
-    let measures = match &expectation.document {
-        None => &judgement.all,
-        Some(name) => {
-            let class = record.header.classes.iter().position(|class| class.name == *name);
-            match class.and_then(|class| judgement.classes.get(class)) {
-                Some(measures) => measures,
-                None => {
-                    return outcome(
-                        Verdict::Inconclusive,
-                        format!("the run has no document `{name}`"),
-                    );
-                }
+    let classes = &record.header.classes;
+    let class = match &expectation.document {
+        None => None,
+        Some(name) => match classes.iter().position(|class| class.name == *name) {
+            Some(class) => Some(class),
+            None => {
+                let line = format!("the run has no document `{name}`");
+                return outcome(Verdict::Inconclusive, line);
             }
-        }
+        },
     };
-    match value_of(expectation.metric, measures, judgement) {
-        None => outcome(
-            Verdict::Inconclusive,
-            format!("{} requests are too few to tell", measures.completed),
-        ),
-        Some(estimate) => {
-            let shown = match expectation.metric {
-                Metric::Rate => rate_estimate(&estimate),
-                Metric::Errors => format!("{:.3} %", estimate.mean * 100.0),
-                Metric::Mean => time_estimate(&estimate),
-                Metric::Quantile(_) => cli::text::quantile_estimate(&estimate),
-            };
-            outcome(
-                compare(&estimate, expectation.side, expectation.limit),
-                format!("it is {shown}"),
-            )
-        }
-    }
-}
-
-fn value_of(metric: Metric, measures: &Measures, judgement: &Judgement) -> Option<Estimate> {
-    match metric {
+    let measures = class.map_or(&judgement.all, |class| &judgement.classes[class]);
+    let few = || format!("{} are too few to tell", count(measures.completed, "request"));
+    let estimate = match expectation.metric {
         Metric::Mean => measures.response,
         Metric::Rate => Some(measures.throughput),
-        Metric::Quantile(q) => {
-            measures.quantiles.iter().find(|quantile| (quantile.q - q).abs() < 1e-9)?.response
-        }
         Metric::Errors => errors(measures, judgement),
+        Metric::Quantile(q) => return quantile(expectation, q, record, class, &few()),
+        Metric::Max => {
+            return match measures.response_max_s {
+                None => outcome(Verdict::Inconclusive, few()),
+                Some(longest) => {
+                    let within =
+                        (longest <= expectation.limit) == (expectation.side == Side::Below);
+                    let verdict = if within { Verdict::Holds } else { Verdict::Fails };
+                    outcome(verdict, format!("the longest took {}", cli::text::quantile(longest)))
+                }
+            };
+        }
+    };
+    let Some(estimate) = estimate else { return outcome(Verdict::Inconclusive, few()) };
+    let shown = match expectation.metric {
+        Metric::Rate => rate_estimate(&estimate),
+        Metric::Errors => percent_estimate(&estimate, 1),
+        _ => time_estimate(&estimate),
+    };
+    outcome(compare(&estimate, expectation.side, expectation.limit), format!("it is {shown}"))
+}
+
+/// A limit on a quantile: by its interval, and where that does not decide by the number of requests beyond the
+/// limit, which tells sooner.
+fn quantile(
+    expectation: &Expectation,
+    q: f64,
+    record: &RunRecord,
+    class: Option<usize>,
+    few: &str,
+) -> Outcome {
+    let estimate = record.quantile(class, q, 0.95);
+    let by_interval = estimate
+        .as_ref()
+        .map_or(Verdict::Inconclusive, |found| compare(found, expectation.side, expectation.limit));
+    let shown = estimate.as_ref().map(cli::text::quantile_estimate);
+    let outcome =
+        |verdict, line: String| Outcome { verdict, line: format!("{expectation}: {line}") };
+    if by_interval != Verdict::Inconclusive {
+        return outcome(by_interval, format!("it is {}", shown.unwrap_or_default()));
     }
+    let response = Duration::from_secs_f64(expectation.limit.max(0.0));
+    let seen = answers(record, class, &Limit { quantile: q, response, errors_max: None });
+    let verdict = match (seen.outcome, expectation.side) {
+        (Held::Holds, Side::Below) | (Held::Fails, Side::Above) => Verdict::Holds,
+        (Held::Fails, Side::Below) | (Held::Holds, Side::Above) => Verdict::Fails,
+        _ => Verdict::Inconclusive,
+    };
+    let beyond = format!("{} of {} took longer", seen.late, count(seen.answered, "request"));
+    outcome(
+        verdict,
+        match (verdict, shown) {
+            (Verdict::Inconclusive, None) => format!("{few}: {beyond}"),
+            (_, None) => beyond,
+            (_, Some(shown)) => format!("it is {shown}; {beyond}"),
+        },
+    )
 }
 
 /// The share of requests that failed, with the interval of Wilson's score: it is right near 0 too.
@@ -520,7 +644,12 @@ mod tests {
         assert!(read("p99.9<1s").is_ok());
         assert!(read("maen<1s").unwrap_err().contains("did you mean `mean`"));
         assert!(read("p99<50").unwrap_err().contains("a time such as"));
-        assert!(read("p95<50ms").unwrap_err().contains("is no metric"));
+        for (text, quantile) in [("p95<50ms", 0.95), ("p97.5<1s", 0.975), ("p99.99<1s", 0.9999)] {
+            assert_eq!(read(text).unwrap().metric, Metric::Quantile(quantile));
+        }
+        assert_eq!(read("max<1s").unwrap().metric, Metric::Max);
+        assert!(read("p100<1s").unwrap_err().contains("is no metric"));
+        assert!(read("p0<1s").unwrap_err().contains("is no metric"));
         assert!(read("p99=50ms").unwrap_err().contains("no < or >"));
     }
 
@@ -565,13 +694,65 @@ mod tests {
         };
         let all = |of: &[Outcome]| of.iter().fold(Verdict::Holds, |all, one| all.and(one.verdict));
         let (first, slower) = (run("first", 0.01), run("slower", 0.02));
-        let same = changes(&first, &first);
+        let same = changes(&[&first], &[&first]);
         let lines: Vec<&str> = same.iter().map(|outcome| outcome.line.as_str()).collect();
         assert_eq!(all(&same), Verdict::Holds, "{lines:?}, {:?}", first.judge(0.95).faults);
-        let against = changes(&first, &slower);
+        let against = changes(&[&first], &[&slower]);
         assert_eq!(all(&against), Verdict::Fails);
         assert!(against[1].line.contains("worse"), "{}", against[1].line);
-        assert_eq!(all(&changes(&slower, &first)), Verdict::Holds, "better is fine");
+        assert_eq!(all(&changes(&[&slower], &[&first])), Verdict::Holds, "better is fine");
+    }
+
+    /// The story: a second of 70,000 requests, a thousand times below their limit, was "too few to tell" or had an
+    /// interval without end.
+    #[test]
+    fn a_second_far_from_its_limit_tells() {
+        let block = |nth: u32, seconds: f64| {
+            let mut counts = measure::ClassCounts { completed: 1750, ..Default::default() };
+            for request in 0..1750 {
+                let share = 1.0 + 0.1 * f64::from(nth % 7) + 0.01 * f64::from(request % 11);
+                counts.total.record(Duration::from_secs_f64(seconds * share));
+            }
+            measure::Interval {
+                start_s: f64::from(nth) * 0.025,
+                length_s: 0.025,
+                classes: vec![counts],
+                in_flight_mean: 70_000.0 * seconds,
+                started: 1750,
+                connects: 0,
+                lag: measure::Histogram::new(),
+                generator: measure::GeneratorHealth::default(),
+            }
+        };
+        let mut record = RunRecord {
+            header: measure::RunHeader {
+                id: "second".into(),
+                started: String::new(),
+                tool: String::new(),
+                command: Vec::new(),
+                seed: 1,
+                host: measure::Host::default(),
+                target: "http://127.0.0.1/".into(),
+                load: LoadShape::Poisson { rate: 70_000.0, in_flight_max: 10_000 },
+                until: measure::Until::Seconds(1.0),
+                warmup_s: 0.0,
+                classes: vec![measure::ClassSpec { name: "/".into(), bytes: None, weight: 1 }],
+                settings: std::collections::BTreeMap::new(),
+            },
+            intervals: (0..40).map(|nth| block(nth, 50e-6)).collect(),
+            summary: None,
+        };
+        let told = |record: &RunRecord, limit: &str| {
+            expect(&limit.parse().unwrap(), record, &record.judge(0.95)).verdict
+        };
+        for limit in ["p99<50ms", "p99.99<50ms", "p50<50ms", "max<50ms"] {
+            assert_eq!(told(&record, limit), Verdict::Holds, "{limit}");
+        }
+        assert_eq!(told(&record, "p99>50ms"), Verdict::Fails);
+        record.intervals = (0..40).map(|nth| block(nth, 50.0)).collect();
+        for limit in ["p99<50ms", "p99.99<50ms", "p50<50ms", "max<50ms"] {
+            assert_eq!(told(&record, limit), Verdict::Fails, "{limit}");
+        }
     }
 
     #[test]

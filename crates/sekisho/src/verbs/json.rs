@@ -45,6 +45,7 @@ pub(crate) fn measures(measures: &Measures) -> Value {
         "throughput_per_s": estimate(&measures.throughput),
         "response_s": measures.response.as_ref().map(estimate),
         "response_quantiles_s": quantiles,
+        "response_max_s": measures.response_max_s,
         "first_byte_mean_s": measures.first_byte_mean_s,
         "connect_mean_s": measures.connect_mean_s,
         "mbit_per_s": measures.mbit_per_s,

@@ -503,11 +503,8 @@ fn quantiles(judged: &Judged<'_>) -> Result<Option<Section>, Broken> {
         let untold: Vec<&str> = untold.into_iter().collect();
         caption += &format!(" Not drawn: what is {}.", untold.join(" or "));
     }
-    Ok(Some(Section::new("Response by quantile").figure(Figure::new(
-        "Response by quantile",
-        caption,
-        Plot::Quantiles(figure),
-    )?)))
+    let figure = Figure::new("Response by quantile", caption, Plot::Quantiles(figure))?;
+    Ok(Some(Section::new("Response by quantile").figure(figure).table(times(judged)?)))
 }
 
 /// Section on who saturates first, and where the time goes, at the highest load that was predicted.
@@ -693,6 +690,27 @@ fn scored(score: &Score) -> Result<Section, Broken> {
         section = section.paragraph(format!("Beyond the calibration: {beyond}."));
     }
     Ok(section)
+}
+
+/// Quantiles and the longest response of every run; a cell is empty where fewer than ten responses are beyond.
+fn times(judged: &Judged<'_>) -> Result<Table, Broken> {
+    let mut columns = vec![Column::plain("run"), Column::plain("load")];
+    columns.extend(["mean", "p50", "p95", "p99", "p99.9", "max"].map(|of| Column::new(of, "ms")));
+    let rows = judged.iter().map(|(run, judgement)| {
+        let all = &judgement.all;
+        let quantile = |q: f64| {
+            let of = all.quantiles.iter().find(|of| (of.q - q).abs() < 1e-9);
+            of.and_then(|of| of.response).map(|response| response.mean)
+        };
+        let mut values = vec![all.response.as_ref().map(|response| response.mean)];
+        values.extend([0.5, 0.95, 0.99, 0.999].map(quantile));
+        values.push(all.response_max_s);
+        let told = |value: Option<f64>| value.filter(|&value| text::untold(value).is_none());
+        let cell = |value| told(value).map_or(Cell::Empty, |value| Cell::Number(value * 1e3));
+        let names = [Cell::Text(run.header.id.clone()), Cell::Text(load_text(run))];
+        names.into_iter().chain(values.into_iter().map(cell)).collect()
+    });
+    Ok(Table::new("Response times of every run, warm-up left out", columns).rows(rows)?)
 }
 
 /// Section on how far each run may be believed.

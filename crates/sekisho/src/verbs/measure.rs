@@ -227,7 +227,7 @@ fn show(
     json: bool,
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
-    let judgement = record.judge(0.95);
+    let judgement = record.judge_for(0.95, super::check::shortest(expectations));
     let parts = record.judge_phases(0.95);
     let outcomes: Vec<_> =
         expectations.iter().map(|expectation| expect(expectation, record, &judgement)).collect();
@@ -269,7 +269,8 @@ fn show(
 }
 
 fn table(record: &RunRecord, judgement: &Judgement) -> Table {
-    let mut table = Table::new(&["request", "size", "requests", "mean", "p50", "p90", "p99"]);
+    let mut table =
+        Table::new(&["request", "size", "requests", "mean", "p50", "p95", "p99", "max"]);
     let varies = record.header.load.varies();
     // An interval is one of a steady state.
     let mean = |response: &measure::Estimate| match varies {
@@ -288,8 +289,9 @@ fn table(record: &RunRecord, judgement: &Judgement) -> Table {
             measures.completed.to_string(),
             measures.response.as_ref().map_or("-".into(), mean),
             quantile(0.5),
-            quantile(0.9),
+            quantile(0.95),
             quantile(0.99),
+            measures.response_max_s.map_or("-".into(), cli::text::quantile),
         ]
     };
     for (spec, measures) in record.header.classes.iter().zip(&judgement.classes) {

@@ -2,6 +2,7 @@
 
 mod ask;
 mod check;
+mod check_files;
 mod database;
 mod demo;
 mod explain;

@@ -63,7 +63,7 @@ pub(crate) fn text(record: &RunRecord, phases: &[PhaseJudgement]) -> String {
         ]);
         let own = |fault: &&Fault| !matches!(fault, Fault::Generator(_));
         for fault in part.judgement.faults.iter().filter(own) {
-            notes += &paragraph(&format!("INVALID: phase {}: {fault}", part.phase.name));
+            notes += &paragraph(&format!("invalid: phase {}: {fault}", part.phase.name));
         }
     }
     let limited = |part: &&PhaseJudgement| {
@@ -75,7 +75,7 @@ pub(crate) fn text(record: &RunRecord, phases: &[PhaseJudgement]) -> String {
         let fault =
             first.judgement.faults.iter().find(|fault| matches!(fault, Fault::Generator(_)));
         notes += &paragraph(&format!(
-            "INVALID in {} of {} phases ({}), in the first because {}",
+            "invalid in {} of {} phases ({}), in the first because {}",
             limited.len(),
             phases.len(),
             names.join("; "),

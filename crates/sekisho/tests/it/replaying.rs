@@ -165,7 +165,7 @@ fn the_first_step_that_differs_is_found() {
     assert_eq!(ended.code, 3, "{ended:?}");
     let told = words(&ended.out);
     let number = divergence.step + 1;
-    let first = format!("FAILS: today's gate answers step {number} of 6000 otherwise than it was");
+    let first = format!("fails: today's gate answers step {number} of 6000 otherwise than it was");
     assert!(told.starts_with(&first), "{told}");
     let at = format!("at {:.9} s", divergence.recorded.at.as_secs_f64());
     let gate::Action::Start { job: was, .. } = divergence.recorded.actions[0] else { panic!() };
@@ -176,12 +176,12 @@ fn the_first_step_that_differs_is_found() {
         assert!(told.contains(&wanted), "no `{wanted}` in {told}");
     }
     let found = object(&sekisho(&folder, &["replay", "gate.rec", "--json"]));
-    assert_eq!(found["verdict"], "FAILS");
+    assert_eq!(found["verdict"], "fails");
     assert_eq!(found["first_difference"]["step"], number);
     // What the simulator would say of other gates does not count then, and it says why.
     let simulated = sekisho(&folder, &["sim", "gate.rec", "--slots", "4"]);
     assert_eq!(simulated.code, 6, "{simulated:?}");
-    assert!(simulated.out.starts_with("DOES NOT FIT: "), "{simulated:?}");
+    assert!(simulated.out.starts_with("does not fit: "), "{simulated:?}");
     let why = format!("today's gate decides otherwise from step {number} on");
     assert!(words(&simulated.out).contains(&why), "{simulated:?}");
 }
