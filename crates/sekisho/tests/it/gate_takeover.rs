@@ -145,7 +145,7 @@ fn a_new_gate_that_is_killed_leaves_the_old_one_as_it_was_and_so_does_one_that_i
         let next = gate(&folder, url.as_str());
         old.complains("takes over; 3 clients are in");
         let refused = gate(&folder, url.as_str()).ended(PATIENCE);
-        assert_eq!(refused.code, 1, "{refused:?}");
+        assert_eq!(refused.code, 2, "{refused:?}");
         assert!(refused.err.contains("does not hand over"), "{refused:?}");
         next.signal("KILL");
         old.complains("this gate");

@@ -272,7 +272,7 @@ fn beginning(json: bool, handle: &Handle, behind: &Behind) -> String {
         behind.slots, behind.room, behind.wait_max,
     ));
     let shown =
-        http.map(|http| sentence(&format!("  live page, metrics and controls: http://{http}/")));
+        http.map(|http| paragraph(&format!("live page, metrics and controls: http://{http}/")));
     text + &shown.unwrap_or_default() + &next(&format!("curl http://{address}/"))
 }
 
@@ -321,7 +321,7 @@ fn ending(finished: &Finished, modelled: Option<&Path>) -> String {
     let text = format!("drained: {} responses\n{text}", stats.responses());
     match (modelled, best_slots(fitted.as_ref(), estimates)) {
         (Some(model), _) => {
-            let told = sentence(&format!("  modelled: {}", model.display()));
+            let told = paragraph(&format!("modelled: {}", model.display()));
             text + &told + &next(&format!("sekisho ask bottleneck {}", model.display()))
         }
         (None, Some(slots)) => text + &next(&format!("sekisho gate http --slots {slots:.0}")),
