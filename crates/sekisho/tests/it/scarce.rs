@@ -65,7 +65,7 @@ fn a_full_disk_is_named_and_what_was_done_before_is_not_lost() {
 
     let full = filler(disk, 80 * MB);
     let ended = sekisho(&folder, &load);
-    assert_eq!(ended.code, 1, "{ended:?}");
+    assert_eq!(ended.code, 2, "{ended:?}");
     let said = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
     for words in ["the server's disk is full", "make room, then resume", "--resume"] {
         assert!(said.contains(words), "{words}: {ended:?}");
