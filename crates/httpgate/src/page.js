@@ -21,12 +21,12 @@ function tables(now) {
   put(by("policy"), `Next: ${now.gate.discipline}. Where to: ${now.gate.router}.`);
   table("servers",
     [["Server", 4], ["State", 1.4], ["Busy / slots", 2, "number"], ["Started", 2, "number"],
-      ["Mean hold", 1.8, "number"], ["Connections opened", 2.6, "number"], ["Errors", 1.6, "number"]],
+      ["Mean hold", 1.8, "number"], ["Connections", 2.2, "number"], ["Errors", 1.6, "number"]],
     now.servers.map((s) => [s.address, s.up ? "up" : "down", `${count(s.busy)} / ${count(s.slots)}`,
       count(s.started), time(s.hold_mean_s), count(s.connections_opened), count(s.errors)]),
     "No server.");
   table("classes",
-    [["Class", 4], ["Busy", 1.4, "number"], ["Waiting", 1.6, "number"], ["Refused", 1.6, "number"],
+    [["Class", 3], ["Busy", 1.4, "number"], ["Waiting", 1.9, "number"], ["Refused", 1.9, "number"],
       ["Left", 1.4, "number"], ["2xx", 1.6, "number"], ["3xx", 1.4, "number"], ["4xx", 1.4, "number"],
       ["5xx", 1.4, "number"], ["Received", 1.8, "number"], ["Sent", 1.8, "number"]],
     now.classes.map((c) => [c.name, count(c.busy), count(c.waiting), count(c.refused), count(c.reneged),

@@ -177,6 +177,15 @@ fn a_start_that_cannot_work_says_so() {
     running.says("next: curl http://127.0.0.1:");
     running.signal("TERM");
     let ended = running.ended(PATIENCE);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    // The story: a recording that could not be written ended with exit code 1, as a fault of the program does.
+    let record = ["127.0.0.1:1", "--slots", "1", "--record", "no/such/place.jsonl"];
+    let running = start(&folder, &[&upstream[..], &record].concat());
+    running.says("next: curl http://127.0.0.1:");
+    running.signal("TERM");
+    let unwritten = running.ended(PATIENCE);
+    assert_eq!(unwritten.code, 2, "{unwritten:?}");
+    assert!(unwritten.err.contains("cannot write no/such/place.jsonl"), "{unwritten:?}");
     let told = "note: the server 127.0.0.1:1 does not answer";
     assert!(flat(&ended.err).contains(told), "{ended:?}");
     assert!(flat(&ended.err).contains("requests are refused until it does"), "{ended:?}");

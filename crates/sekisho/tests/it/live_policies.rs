@@ -73,7 +73,7 @@ fn connect(address: &str) -> TcpStream {
 }
 
 fn ask(stream: &mut impl Write, target: &str) {
-    write!(stream, "GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").expect("the gate reads");
+    write!(stream, "GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("the gate reads");
 }
 
 /// The command in front of stand-ins, with its addresses.
@@ -252,7 +252,8 @@ fn with_one_lock() -> SocketAddr {
 /// Status and body of an answer at the gate's own address.
 fn asked(admin: &str, request: &str) -> (String, String) {
     let mut stream = connect(admin);
-    write!(stream, "{request} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("it reads");
+    write!(stream, "{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .expect("it reads");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("text");
     let (head, body) = text.split_once("\r\n\r\n").expect("a head");

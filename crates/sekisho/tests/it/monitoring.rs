@@ -135,7 +135,7 @@ fn slots_that_cannot_be_left_to_the_gate_are_refused_with_a_way_out() {
         (&["--slots", "3", "--shadow"], "go with `--slots auto`"),
         (&["--slots", "auto", "--mode", "session"], "needs `--mode transaction`"),
         (&["--slots", "auto", "--slots-least", "9", "--slots-most", "3"], "at most"),
-        (&["--slots", "many"], "a number, or auto"),
+        (&["--slots", "many"], "such as 8, or `auto`"),
     ] {
         let db = ["gate", "postgres", "--db", "postgresql://a:b@127.0.0.1:1/x"];
         let ended = sekisho(&folder, &[&db[..], words].concat());

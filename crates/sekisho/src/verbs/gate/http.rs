@@ -282,7 +282,7 @@ fn beginning(json: bool, handle: &Handle, behind: &Behind) -> String {
         behind.slots, behind.room, behind.wait_max,
     ));
     let shown =
-        http.map(|http| sentence(&format!("  live page, metrics and controls: http://{http}/")));
+        http.map(|http| paragraph(&format!("live page, metrics and controls: http://{http}/")));
     text + &shown.unwrap_or_default() + &next(&format!("curl http://{address}/"))
 }
 
@@ -331,7 +331,7 @@ fn ending(finished: &Finished, modelled: Option<&Path>, again: Option<String>) -
     let text = format!("drained: {} responses\n{text}", stats.responses());
     match (modelled, best_slots(fitted.as_ref(), estimates), again) {
         (Some(model), ..) => {
-            let told = sentence(&format!("  modelled: {}", model.display()));
+            let told = paragraph(&format!("modelled: {}", model.display()));
             text + &told + &next(&format!("sekisho ask bottleneck {}", model.display()))
         }
         (None, Some(slots), Some(again)) => text + &next(&format!("{again} --slots {slots:.0}")),

@@ -45,9 +45,8 @@ At the address of --admin-http, while it runs (docs/gate-http.md):
 Signals: TERM drains, HUP reads the file of --config anew, USR1 opens the
 access log anew.
 
-Examples:
-  sekisho gate http --upstream 127.0.0.1:9000 --slots 8 --admin-http 127.0.0.1:9187
-  sekisho gate http --config gate.toml")]
+Example:
+  sekisho gate http --listen 127.0.0.1:8080 --upstream 127.0.0.1:9000 --slots 8")]
     Http(Box<http::HttpArgs>),
     /// A TP monitor for PostgreSQL: many clients on few connections to servers
     ///

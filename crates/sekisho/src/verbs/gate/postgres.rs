@@ -316,7 +316,7 @@ fn beginning(args: &PostgresArgs, monitor: &Monitor, behind: &Behind) -> String 
          may wait {} at most",
         behind.database, args.room, args.wait_max,
     ));
-    let shown = http.map(|http| sentence(&format!("  live page and metrics: http://{http}/")));
+    let shown = http.map(|http| paragraph(&format!("live page and metrics: http://{http}/")));
     let text = text + &shown.unwrap_or_default() + &taking_over(monitor);
     let (host, port) = (address.ip(), address.port());
     let user = behind.user.as_deref().unwrap_or("USER");
@@ -327,8 +327,7 @@ fn beginning(args: &PostgresArgs, monitor: &Monitor, behind: &Behind) -> String 
 /// From whom a gate takes over, if from anybody.
 fn taking_over(monitor: &Monitor) -> String {
     let from = monitor.predecessor();
-    from.map(|process| sentence(&format!("  takes over from process {process}")))
-        .unwrap_or_default()
+    from.map(|process| paragraph(&format!("takes over from process {process}"))).unwrap_or_default()
 }
 
 fn ending_json(finished: &Finished, kept: &[PathBuf]) -> String {
@@ -414,11 +413,11 @@ fn ending(finished: &Finished, kept: &[PathBuf], modelled: &[PathBuf]) -> String
     }
     text += &models(pools.iter().map(|pool| &*pool.model));
     for path in kept {
-        text += &sentence(&format!("  recorded: {}", path.display()));
+        text += &paragraph(&format!("recorded: {}", path.display()));
     }
     match (modelled, pools.iter().find_map(found)) {
         ([model, ..], _) => {
-            text += &sentence(&format!("  modelled: {}", model.display()));
+            text += &paragraph(&format!("modelled: {}", model.display()));
             text + &next(&format!("sekisho ask bottleneck {}", model.display()))
         }
         // The command line may hold what only its author knows: it is told what to change in it.

@@ -44,9 +44,9 @@ impl Descriptors<'_> {
 
     /// Compares with what the system gives; `None` is without a limit.
     fn judged(&self, given: Option<u64>) -> Result<(), Failure> {
-        let needed = self.clients + self.servers + OWN;
+        let needed = self.clients.saturating_add(self.servers).saturating_add(OWN);
         let Some(given) = given.filter(|given| *given < needed) else { return Ok(()) };
-        let possible = given.saturating_sub(self.servers + OWN);
+        let possible = given.saturating_sub(self.servers).saturating_sub(OWN);
         let less = match possible {
             0 => "fewer slots".to_owned(),
             clients => format!("`{} {clients}`", self.clients_by),
