@@ -110,8 +110,7 @@ pub(super) fn try_databases(all: Vec<Asked>) -> Result<(), Failure> {
             Ok(Ok(given)) if given.connections < slots => {
                 let Allowance { connections, by: why } = given;
                 let text = format!(
-                    "`{by} {slots}` is more than the server {name} gives: {connections} connections, as \
-                     {why}"
+                    "`{by} {slots}` is more than the server {name} gives: {connections} connections ({why})"
                 );
                 if !is_ceiling {
                     let way = format!("say `{by} {connections}`, or raise that limit");
