@@ -346,7 +346,7 @@ fn finding(knee: &Knee, limit: &str) -> (Verdict, String) {
                     "the time was used up before the interval was as narrow as it should be: allow \
                                 more with `--budget`"
                 }
-                Why::Stopped => "it was interrupted",
+                Why::Stopped => "that is what was known when it was stopped",
                 Why::Noise => {
                     "between them nothing could be decided: allow longer probes with `--duration`"
                 }
