@@ -411,7 +411,7 @@ impl Search {
         let of_rate = || self.told.iter().filter(|(at, _)| at.rate == rate);
         let few = of_rate().any(|(_, told)| *told == Outcome::TooFew);
         let most = of_rate().map(|(at, _)| at.effort).max().filter(|_| few).unwrap_or(seen);
-        let undecided = of_rate().last().is_some_and(|(_, told)| *told == Outcome::TooFew);
+        let undecided = of_rate().next_back().is_some_and(|(_, told)| *told == Outcome::TooFew);
         let effort = if undecided { most * 2 } else { most };
         Probe { rate, effort: effort.min(1 << DOUBLED) }
     }

@@ -21,6 +21,7 @@ use sim::Options;
 
 use super::check_files::{self, Checked};
 use super::newest::Newest;
+use super::outcome::{Outcome, quantity_text, verdict_of};
 use super::tpcc;
 use super::typed::Typed;
 
@@ -334,14 +335,6 @@ pub(crate) fn point_text(load: advise::Load, slots: Option<u32>) -> String {
     }
 }
 
-pub(crate) fn verdict_of(right: Right) -> Verdict {
-    match right {
-        Right::Yes => Verdict::Holds,
-        Right::CannotTell => Verdict::Inconclusive,
-        Right::No => Verdict::Fails,
-    }
-}
-
 fn right_word(right: Right) -> &'static str {
     match right {
         Right::Yes => "yes",
@@ -390,14 +383,6 @@ pub(crate) fn score_text(score: &Score) -> String {
         text += &paragraph(&format!("beyond the calibration: {beyond}"));
     }
     text
-}
-
-pub(crate) fn quantity_text(quantity: &Quantity) -> String {
-    match quantity {
-        Quantity::Throughput => "throughput".into(),
-        Quantity::Response => "mean response".into(),
-        Quantity::Document { name, .. } => name.clone(),
-    }
 }
 
 /// A run's load in words.
@@ -509,12 +494,6 @@ impl fmt::Display for Expectation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
-}
-
-/// Result of an expectation.
-pub(crate) struct Outcome {
-    pub(crate) verdict: Verdict,
-    pub(crate) line: String,
 }
 
 /// Holds a judged run against an expectation; the interval decides whether that is possible.

@@ -6,7 +6,7 @@ use std::path::Path;
 use cli::text::count;
 use cli::{Failure, Verdict, store};
 
-use super::check::Outcome;
+use super::outcome::Outcome;
 
 /// What was checked: a run, or several runs against others.
 pub(super) struct Checked {

@@ -24,8 +24,9 @@ use origin::{Demand, Document, Origin, OriginConfig, Serving};
 use sim::Options;
 use workload::{Dist, DocumentSet};
 
-use super::check::{point_text, quick, score_text, verdict_of};
+use super::check::{point_text, quick, score_text};
 use super::http_target::press;
+use super::outcome::verdict_of;
 use super::{ask, fit, loop_report, tpcc};
 
 /// The whole loop on a real HTTP server on this machine: measure, fit, ask, gate, check

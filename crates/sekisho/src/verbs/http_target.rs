@@ -17,7 +17,7 @@ use measure::{RunRecord, Until};
 use workload::Dist;
 
 use super::http_requests::RequestArgs;
-use crate::verbs::database::{PRESSES, out_of_reach, reach};
+use databases::{PRESSES, out_of_reach, reach};
 
 #[derive(ClapArgs)]
 pub(crate) struct TargetArgs {

@@ -1,13 +1,14 @@
 //! Output of `--json`: one object a run, a fit or an answer, with units in the names.
 
-use measure::{Bound, Estimate, Judgement, Measures, RunRecord};
+use measure::{Judgement, Measures, RunRecord};
+use model_verbs::json::{estimate, quantile};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use advise::{Quantity, Score};
 use cli::Verdict;
 
-use super::check::{Outcome, quantity_text, verdict_of};
+use super::outcome::{Outcome, quantity_text, verdict_of};
 
 /// The name of a value as files have it: `connect-refused`.
 pub(crate) fn name(value: &impl Serialize) -> String {
@@ -15,22 +16,6 @@ pub(crate) fn name(value: &impl Serialize) -> String {
         Ok(Value::String(name)) => name,
         _ => String::from("?"),
     }
-}
-
-fn estimate(estimate: &Estimate) -> Value {
-    json!({
-        "mean": estimate.mean,
-        "half_width": estimate.half_width.is_finite().then_some(estimate.half_width),
-        "confidence": estimate.confidence,
-        "n": estimate.n,
-    })
-}
-
-/// A quantile, and on which side it is no more than a bound.
-pub(crate) fn quantile(value: &Estimate) -> Value {
-    let mut object = estimate(value);
-    object["bound"] = json!(Bound::of(value.mean));
-    object
 }
 
 pub(crate) fn measures(measures: &Measures) -> Value {

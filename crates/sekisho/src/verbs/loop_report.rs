@@ -12,7 +12,8 @@ use report::{
     Reference, Report, Residuals, Role, Section, Series, Sliders, Stack, Strip, Table, TableError,
 };
 
-use super::check::{load_text, point_text, quantity_text};
+use super::check::{load_text, point_text};
+use super::outcome::quantity_text;
 use super::phases;
 
 mod answer;

@@ -1,13 +1,11 @@
-//! The verbs: what a user can ask for. One module each; arguments are parsed here and nowhere else.
+//! The verbs: what a user can ask for. One module each, those of gates and models in crates of their own.
 
 mod ask;
 mod check;
 mod check_files;
-mod database;
 mod demo;
 mod explain;
 mod fit;
-mod gate;
 mod http_load;
 mod http_preflight;
 mod http_requests;
@@ -18,15 +16,11 @@ mod knee;
 mod loop_report;
 mod measure;
 mod newest;
+mod outcome;
 mod phases;
-mod private;
-mod recording;
-mod replay;
 mod report;
 mod reproduce;
 mod runs;
-mod sim;
-mod solve;
 mod tpcc;
 mod typed;
 
@@ -65,13 +59,13 @@ enum Verb {
     /// Ask a scenario what would happen at other loads or with other slots
     Ask(ask::Args),
     /// Solve a scenario by formula
-    Solve(solve::Args),
+    Solve(model_verbs::solve::Args),
     /// Simulate a scenario, or a recorded gate with other slots and policies
-    Sim(sim::Args),
+    Sim(model_verbs::sim::Args),
     /// Put a gate in front of a service
-    Gate(gate::Args),
+    Gate(gate_verbs::Args),
     /// Hold a gate's recording against today's gate, and say what is in it
-    Replay(replay::Args),
+    Replay(model_verbs::replay::Args),
     /// TPC-C on PostgreSQL
     Tpcc(tpcc::Args),
     /// Hold a run against expectations, or against a stored prediction
@@ -136,10 +130,10 @@ fn run(
         Verb::Measure(args) => measure::run(args, session, out),
         Verb::Fit(args) => fit::run(args, out),
         Verb::Ask(args) => ask::run(args, out),
-        Verb::Solve(args) => solve::run(args, out),
-        Verb::Sim(args) => sim::run(args, session, out),
-        Verb::Gate(args) => gate::run(args, out),
-        Verb::Replay(args) => replay::run(args, session, out),
+        Verb::Solve(args) => model_verbs::solve::run(args, out),
+        Verb::Sim(args) => model_verbs::sim::run(args, session, out),
+        Verb::Gate(args) => gate_verbs::run(args, out),
+        Verb::Replay(args) => model_verbs::replay::run(args, session, out),
         Verb::Tpcc(args) => tpcc::run(args, session, out),
         Verb::Check(args) => check::run(args, out),
         Verb::Explain(args) => explain::run(args, out),

@@ -12,11 +12,10 @@ use measure::RunRecord;
 use sim::Options;
 
 use super::ask;
-use super::check::{
-    Expectation, Outcome, expect, expected, quick, read_prediction, slots_told, verdict_of,
-};
+use super::check::{Expectation, expect, expected, quick, read_prediction, slots_told};
 use super::loop_report::{self, Held, Story, page};
 use super::newest::Newest;
+use super::outcome::{Outcome, verdict_of};
 use super::tpcc;
 
 /// Turn run records (.jsonl, .tpcc.json), a stored prediction (.json) or a scenario (.toml) into one HTML file

@@ -11,7 +11,7 @@ use studies::{
     Extent, Measuring, Registry, Reproduced, fujita, nakamura, ohmae, present, yamamoto,
 };
 
-use crate::verbs::private::PrivateArgs;
+use databases::PrivateArgs;
 
 #[derive(ClapArgs)]
 #[command(after_help = "\

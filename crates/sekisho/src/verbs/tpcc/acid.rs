@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use super::target::Target;
 use super::terminals::{ExecuteName, IsolationName};
 use super::verified::{Verified, and_verified, verified_text};
-use crate::verbs::database::DatabaseArgs;
-use crate::verbs::private::PrivateArgs;
+use databases::DatabaseArgs;
+use databases::PrivateArgs;
 
 /// Interleave transactions, and check whether they are kept apart
 ///

@@ -24,8 +24,8 @@ use super::kept::Begun;
 use super::target::{PARAMETERS, Target};
 use super::terminals::{self, ExecuteName, IsolationName};
 use super::verified::{Verified, verified_text};
-use crate::verbs::database::DatabaseArgs;
-use crate::verbs::private::PrivateArgs;
+use databases::DatabaseArgs;
+use databases::PrivateArgs;
 
 /// Kill the server under load, and look whether all it had acknowledged is there
 ///

@@ -24,9 +24,10 @@ use solve::{ClosedNetwork, Station};
 use super::kept::Kept;
 use super::target::{PARAMETERS, Target};
 use super::terminals;
-use crate::verbs::check::{point_text, quick, score_text, verdict_of};
-use crate::verbs::private::PrivateArgs;
+use crate::verbs::check::{point_text, quick, score_text};
+use crate::verbs::outcome::verdict_of;
 use crate::verbs::{ask, fit, loop_report};
+use databases::PrivateArgs;
 
 /// Share of the most throughput from which on more connections are not worth it.
 const ENOUGH: f64 = 0.95;

@@ -19,8 +19,8 @@ use super::report::written;
 use super::target::Target;
 use super::terminals::{self, ExecuteName, IsolationName};
 use super::verified::{Verified, and_verified, verified_text};
-use crate::verbs::database::DatabaseArgs;
-use crate::verbs::private::PrivateArgs;
+use databases::DatabaseArgs;
+use databases::PrivateArgs;
 
 /// Of a trend over shorter runs nothing can be said.
 const STEADY_LEAST: Duration = Duration::from_secs(100);

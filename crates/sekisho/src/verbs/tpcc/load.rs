@@ -13,7 +13,7 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 
 use super::terminals;
-use crate::verbs::database::DatabaseArgs;
+use databases::DatabaseArgs;
 
 /// Fill a database with the warehouses of a seed
 ///

@@ -19,7 +19,7 @@ use super::kept::Kept;
 use super::target::{PARAMETERS, Target};
 use super::terminals;
 use crate::verbs::loop_report;
-use crate::verbs::private::PrivateArgs;
+use databases::PrivateArgs;
 
 /// Directly, through the monitor, and so on, directly at the end: what drifts changes both.
 const RUNS: usize = 5;

@@ -9,7 +9,7 @@ use cli::{Failure, Session, store};
 use super::kept::{Begun, Kept};
 use super::target::Target;
 use super::terminals::{self, TerminalArgs, Watcher};
-use crate::verbs::database::DatabaseArgs;
+use databases::DatabaseArgs;
 
 #[derive(ClapArgs)]
 pub(super) struct PartArgs {

@@ -17,7 +17,7 @@ use super::report::{ReportArgs, written};
 use super::target::Target;
 use super::terminals::{self, TerminalArgs};
 use super::verified::verified_text;
-use crate::verbs::database::DatabaseArgs;
+use databases::DatabaseArgs;
 
 /// Let ten terminals a warehouse key and think, and judge what they see
 ///

@@ -9,8 +9,8 @@ use postgres::{Private, StartError};
 use studies::Gate;
 
 use super::terminals;
-use crate::verbs::database::DatabaseArgs;
-use crate::verbs::private::PrivateArgs;
+use databases::DatabaseArgs;
+use databases::PrivateArgs;
 
 /// With which a private server runs, unless a verb has reasons for others.
 pub(super) const PARAMETERS: [(&str, &str); 2] =

@@ -24,8 +24,8 @@ use super::kept::{Begun, Kept};
 use super::parts;
 use super::target::Target;
 use super::verified::Verified;
-use crate::verbs::database::DatabaseArgs;
-use crate::verbs::private::PrivateArgs;
+use databases::DatabaseArgs;
+use databases::PrivateArgs;
 
 #[derive(ClapArgs)]
 pub(super) struct TerminalArgs {

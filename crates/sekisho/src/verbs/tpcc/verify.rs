@@ -11,7 +11,7 @@ use cli::{Failure, Session, Verdict, progress, say};
 use serde_json::{Value, json};
 
 use super::terminals;
-use crate::verbs::database::DatabaseArgs;
+use databases::DatabaseArgs;
 
 /// Check a database: the twelve consistency conditions, counters, population
 ///

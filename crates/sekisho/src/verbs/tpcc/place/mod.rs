@@ -25,7 +25,7 @@ use super::kept::Kept;
 use super::target::Target;
 use super::terminals::{self, TerminalArgs};
 use super::verified::and_verified;
-use crate::verbs::database::DatabaseArgs;
+use databases::DatabaseArgs;
 
 /// Spread tables, indexes and the log over directories, so that access rates even out
 ///

@@ -11,7 +11,7 @@ use workload::tpcc::Kind as Transaction;
 use super::super::kept::Kept;
 use super::super::verified::{Verified, verified_text};
 use super::{Measured, Placed};
-use crate::verbs::database::DatabaseArgs;
+use databases::DatabaseArgs;
 
 /// Reader of the output: a person or a program.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use cli::text::{Table, next, paragraph, sentence};
 
 use super::trial::{Trial, Tried, name};
 use super::{Tuning, kernel};
-use crate::verbs::database::DatabaseArgs;
 use crate::verbs::tpcc::terminals::run_next;
+use databases::DatabaseArgs;
 
 /// Waits of which each is more than this share of the samples are told.
 const WAIT_LEAST: f64 = 0.02;

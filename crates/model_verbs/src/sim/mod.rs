@@ -23,7 +23,7 @@ use measure::Estimate;
 use serde_json::{Value, json};
 use sim::{ClassOutcome, GateOutcome, Options, Outcome, Plan, SizeRange, StationOutcome, Stop};
 
-use super::recording::is_recording;
+use crate::recording::is_recording;
 
 /// Simulate a scenario, or a recorded gate with other slots and policies
 ///
@@ -41,7 +41,7 @@ Examples:
   sekisho sim studies/slots/thrashing.toml --replications 4
   sekisho sim scenario.toml --sweep 'gate.pool.slots=1..4' --csv sweep.csv
   sekisho sim gate.rec --slots 4,16 --discipline fifo --discipline shortest-job")]
-pub(crate) struct Args {
+pub struct Args {
     /// The scenario, or a gate's recording
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
@@ -153,7 +153,11 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
+/// Simulates a scenario, or the load of a recorded gate.
+///
+/// # Errors
+/// The scenario or an argument is wrong, or a file cannot be written.
+pub fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
     if is_recording(&args.scenario) {
         args.check_recorded()?;
         return recorded::run(args, session, out);
@@ -650,6 +654,6 @@ fn station_json(station: &StationOutcome) -> Value {
 }
 
 fn quantiles_json(quantiles: &[(f64, Estimate)]) -> Value {
-    let pairs = quantiles.iter().map(|(q, value)| (q.to_string(), super::json::quantile(value)));
+    let pairs = quantiles.iter().map(|(q, value)| (q.to_string(), crate::json::quantile(value)));
     Value::Object(pairs.collect())
 }

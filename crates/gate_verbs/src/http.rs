@@ -101,7 +101,7 @@ pub(super) struct HttpArgs {
     /// Longest wait of a request
     #[arg(long, value_name = "TIME", default_value = "30s")]
     wait_max: Span,
-    /// How long a request may wait while no server can be reached: a time, `refuse` for not at all, or
+    /// Longest wait of a request while no server can be reached: a time, `refuse` for not at all, or
     /// `wait` for as long as for a slot
     #[arg(long, value_name = "TIME", default_value = "refuse")]
     unreachable: Unreachable,
@@ -131,10 +131,10 @@ pub(super) struct HttpArgs {
     /// Write queries to the access log too
     #[arg(long, requires = "access_log")]
     access_log_query: bool,
-    /// How long clients are let in after SIGTERM, while /readyz says no already
+    /// Time that clients are let in after SIGTERM, while /readyz says no already
     #[arg(long, value_name = "TIME", default_value = "0s")]
     drain_delay: Span,
-    /// How long requests may take to end after that
+    /// Time that requests may take to end after that
     #[arg(long, value_name = "TIME", default_value = "30s")]
     drain: Span,
     /// Allow an upstream that is neither loopback nor private

@@ -6,8 +6,8 @@ use measure::{ClassAccount, Estimate, GateAccount};
 use serde_json::{Value, json};
 
 use super::{Simulated, WhatIf};
-use crate::verbs::recording::class_json;
-use crate::verbs::replay::{other_slots, times_cells};
+use crate::recording::class_json;
+use crate::replay::{other_slots, times_cells};
 
 /// A name that is longer than this is told by a letter.
 const NAME_MAX: usize = 22;

@@ -29,7 +29,7 @@ Example:
   sekisho solve studies/ohmae/software-bottleneck.toml --corrected
   sekisho solve studies/ohmae/scan-stations.toml --jmva scan.jmva
   sekisho solve scan.jmva --method exact --csv scan.csv")]
-pub(crate) struct Args {
+pub struct Args {
     /// The scenario, or a .jmva, .lqn or .lqnx file
     #[arg(value_name = "MODEL")]
     scenario: PathBuf,
@@ -53,7 +53,11 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+/// Answers a model by formula.
+///
+/// # Errors
+/// The model or an argument is wrong, or no formula knows it.
+pub fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let model = read_model(&args.scenario)?;
     if let (Shape::Scenario(scenario), None) = (&model.shape, args.method) {
         return run_scenario(args, &model, scenario, out);

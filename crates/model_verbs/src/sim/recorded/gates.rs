@@ -9,7 +9,7 @@ use formats::scenario_file::parse_value;
 use gate::{GateSpec, Length, Queues, ServerSpec, Ties};
 use sim::recorded::Resizes;
 
-use crate::verbs::recording::Recorded;
+use crate::recording::Recorded;
 
 /// Flags that name other gates than the recorded one; those of `gate http`, but for several values.
 #[derive(ClapArgs)]

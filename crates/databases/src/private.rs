@@ -12,10 +12,11 @@ use cli::Failure;
 use cli::text::sentence;
 use postgres::{MAJOR_MAX, MAJOR_MIN, Search, Settings};
 
-use super::database::DatabaseArgs;
+use crate::DatabaseArgs;
 
+#[expect(missing_docs, reason = "a comment would become the text of the verb's help")]
 #[derive(ClapArgs, Clone, Debug, Default)]
-pub(crate) struct PrivateArgs {
+pub struct PrivateArgs {
     /// Which PostgreSQL is started: a release, 14 to 18, or the folder of its programs; left out, the
     /// machine's own, else release 18, which is fetched once
     #[arg(long, value_name = "RELEASE|DIR")]
@@ -54,7 +55,7 @@ fn programs(folder: &Path) -> Result<PathBuf, String> {
 
 impl PrivateArgs {
     /// Settings of a private server with these parameters of its own.
-    pub(crate) fn settings(
+    pub fn settings(
         &self,
         parameters: &[(&str, &str)],
         interrupt: Option<Arc<AtomicBool>>,
@@ -66,12 +67,12 @@ impl PrivateArgs {
     }
 
     /// Word that chose it, if any.
-    pub(crate) fn chosen(&self) -> Option<&str> {
+    pub fn chosen(&self) -> Option<&str> {
         self.postgres.as_ref().map(|wanted| wanted.word.as_str())
     }
 
     /// Refuses to choose a private server where none is started.
-    pub(crate) fn none_beside(&self, database: &DatabaseArgs) -> Result<(), Failure> {
+    pub fn none_beside(&self, database: &DatabaseArgs) -> Result<(), Failure> {
         match &self.postgres {
             Some(Wanted { word, .. }) if database.is_named() => Err(Failure::Usage(format!(
                 "`--postgres {word}` chooses a private server, and a database is named (`--db`, \

@@ -15,7 +15,7 @@ use cli::Failure;
 
 impl Numbers {
     /// As a Parquet file: one row group, no compression.
-    pub(in crate::verbs::sim) fn parquet(&self) -> Result<Vec<u8>, Failure> {
+    pub(in crate::sim) fn parquet(&self) -> Result<Vec<u8>, Failure> {
         self.write_parquet().map_err(Failure::machine)
     }
 

@@ -27,7 +27,6 @@ use serde_json::json;
 use super::auto::{AutoArgs, Slots, best_slots, control_json, keep_model, models, numbers, tell};
 use super::start::{Asked, Descriptors, try_databases};
 use super::{PolicyArgs, address, keep, reachable, slots};
-use crate::verbs::database;
 
 /// The port of PostgreSQL where nobody names another one.
 const PORT: u16 = 5432;
@@ -103,17 +102,17 @@ pub(super) struct PostgresArgs {
     /// Longest wait of a client for a slot
     #[arg(long, value_name = "TIME", default_value = "120s")]
     wait_max: Span,
-    /// How long a client may wait while no server can be reached that could be before: a time, `refuse`
+    /// Longest wait of a client while no server can be reached that could be before: a time, `refuse`
     /// for not at all, or `wait` for as long as for a slot
     #[arg(long, value_name = "TIME", default_value = "wait")]
     unreachable: Unreachable,
-    /// Who is known, as in PgBouncer's userlist.txt; left out, the user of `--db` with its password
+    /// Users that are known, as in PgBouncer's userlist.txt; left out, the user of `--db` with its password
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
-    /// Who may come from where, and how, as in pg_hba.conf
+    /// Addresses from which users may come, and their proof, as in pg_hba.conf
     #[arg(long, value_name = "FILE", conflicts_with = "auth")]
     hba: Option<PathBuf>,
-    /// How clients prove who they are; trust only where `--listen` is a loopback address
+    /// Proof of who a client is; trust only where `--listen` is a loopback address
     #[arg(long, value_enum, default_value = "scram-sha-256")]
     auth: MethodName,
     /// How long a client may have a transaction open without saying anything; left out, as long as it
@@ -139,10 +138,10 @@ pub(super) struct PostgresArgs {
     /// one that only a trusted network reaches
     #[arg(long, value_name = "ADDRESS")]
     admin_http: Option<String>,
-    /// How long clients are let in after SIGTERM, while /readyz says no already
+    /// Time that clients are let in after SIGTERM, while /readyz says no already
     #[arg(long, value_name = "TIME", default_value = "0s")]
     drain_delay: Span,
-    /// How long transactions may take to end after that
+    /// Time that transactions may take to end after that
     #[arg(long, value_name = "TIME", default_value = "30s")]
     drain: Span,
     /// To restart or upgrade without dropping clients, start the same command once more: if a gate of
@@ -488,7 +487,7 @@ impl PostgresArgs {
         Descriptors { clients, clients_by: "--clients-max", servers: all }.secured()?;
         // Without a password there may be nothing to ask with: the list of users has the secrets.
         let known = self.users.is_none();
-        let reach = database::reach(self.public, database::STANDS_BEFORE);
+        let reach = databases::reach(self.public, databases::STANDS_BEFORE);
         let within = |(place, _): (Place, _)| place.within(reach).ok();
         let places = self.places()?.into_iter().filter_map(within);
         let asked = places.filter(|_| known).enumerate().map(|(at, place)| Asked {
@@ -506,9 +505,9 @@ impl PostgresArgs {
         let said = std::env::var("DATABASE_URL").ok().filter(|_| self.db.is_empty());
         let urls: Vec<_> = self.db.iter().chain(&said).filter(|url| !url.is_empty()).collect();
         if urls.is_empty() {
-            return Ok(vec![database::server(None)?]);
+            return Ok(vec![databases::server(None)?]);
         }
-        urls.into_iter().map(|url| database::server(Some(url))).collect()
+        urls.into_iter().map(|url| databases::server(Some(url))).collect()
     }
 
     fn database(&self, places: &[(Place, ServerTls)]) -> Result<Database, Failure> {

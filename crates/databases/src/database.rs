@@ -19,8 +19,9 @@ const ANYBODY: &str = "with sslrootcert=system lets in whoever has any certifica
 const NONE: &str = "no database is named: give `--db postgresql://USER@HOST/NAME`, or set \
     DATABASE_URL, or PGHOST and PGDATABASE";
 
+#[expect(missing_docs, reason = "a comment would become the text of the verb's help")]
 #[derive(ClapArgs)]
-pub(crate) struct DatabaseArgs {
+pub struct DatabaseArgs {
     /// The database: postgresql://USER@HOST:PORT/NAME; left out, PGHOST, PGDATABASE and so on. A
     /// password is better put into PGPASSWORD
     #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
@@ -31,17 +32,17 @@ pub(crate) struct DatabaseArgs {
 }
 
 /// Times that `--public` must be said to a verb that presses a public server, or changes it.
-pub(crate) const PRESSES: u8 = 2;
+pub const PRESSES: u8 = 2;
 /// Times for a verb that stands in front of one: that is ordinary use.
-pub(crate) const STANDS_BEFORE: u8 = 1;
+pub const STANDS_BEFORE: u8 = 1;
 
 /// Reach of a verb that was told `--public` so often.
-pub(crate) fn reach(said: u8, needed: u8) -> Reach {
+pub fn reach(said: u8, needed: u8) -> Reach {
     if said >= needed { Reach::Anywhere } else { Reach::Private }
 }
 
 /// Message where a verb may not reach so far, with the way out.
-pub(crate) fn out_of_reach(error: &ReachError, needed: u8) -> Failure {
+pub fn out_of_reach(error: &ReachError, needed: u8) -> Failure {
     let text = match (error, needed) {
         (ReachError::Public { .. }, STANDS_BEFORE) => {
             format!("{error}: `--public` says that it is the one you mean")
@@ -61,17 +62,17 @@ pub(crate) fn out_of_reach(error: &ReachError, needed: u8) -> Failure {
 
 impl DatabaseArgs {
     /// True if a database is named at all.
-    pub(crate) fn is_named(&self) -> bool {
+    pub fn is_named(&self) -> bool {
         self.url().is_some() || is_in_environment(&variable)
     }
 
     /// Configuration to connect to the database that is named.
-    pub(crate) fn named(&self) -> Result<Config, Failure> {
+    pub fn named(&self) -> Result<Config, Failure> {
         address(self.url(), reach(self.public, PRESSES))
     }
 
     /// The same command on the same database: with what was given, and without any secret.
-    pub(crate) fn again(&self, command: &str) -> String {
+    pub fn again(&self, command: &str) -> String {
         let of_environment = variable("DATABASE_URL");
         let database = match self.url() {
             None => String::new(),
@@ -108,7 +109,7 @@ fn within(config: Config, reach: Reach) -> Result<Config, Failure> {
 
 /// Place of a server, and the encryption of what a gate sends there: an address as above, with what
 /// libpq knows of encryption beyond that.
-pub(crate) fn server(url: Option<&str>) -> Result<(Config, ServerTls), Failure> {
+pub fn server(url: Option<&str>) -> Result<(Config, ServerTls), Failure> {
     let (config, encryption) = match url {
         Some(url) => of_url(url)?,
         None if is_in_environment(&variable) => (Config::new(), Encryption::default()),

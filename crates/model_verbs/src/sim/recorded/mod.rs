@@ -15,7 +15,7 @@ use sim::recorded::{RecordedLoad, RecordedLoadReader};
 pub(super) use gates::OtherGates;
 
 use super::Args;
-use crate::verbs::recording::{CutOff, Recorded};
+use crate::recording::{CutOff, Recorded};
 use compared::{Reproduction, differences};
 use gates::OtherGate;
 

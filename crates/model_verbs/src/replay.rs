@@ -9,7 +9,7 @@ use cli::{Failure, Session, Verdict, say};
 use measure::{ClassAccount, Divergence, Times};
 use serde_json::{Value, json};
 
-use super::recording::{CutOff, Recorded, actions_text, gate_text, reasons};
+use crate::recording::{CutOff, Recorded, actions_text, gate_text, reasons};
 
 /// Hold a gate's recording against today's gate, and say what is in it
 ///
@@ -21,7 +21,7 @@ write at their end.
 
 Example:
   sekisho replay gate.rec")]
-pub(crate) struct Args {
+pub struct Args {
     /// The recording
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -33,7 +33,11 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
+/// Holds a recording against today's gate.
+///
+/// # Errors
+/// The file cannot be read, or is damaged.
+pub fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
     session.catch_interrupts()?;
     let cut_off = if args.partial { CutOff::Taken } else { CutOff::Refused };
     let recorded = Recorded::read(&args.file, cut_off, session, false, &mut |_, _| {})?;

@@ -1,6 +1,8 @@
 //! `sekisho gate`: a gate in front of a service. What the gates have in common is here: their policies
 //! and what is recorded of them.
 
+#![expect(missing_debug_implementations, reason = "arguments are parsed once; nobody prints them")]
+
 mod auto;
 mod http;
 mod postgres;
@@ -19,10 +21,11 @@ use formats::scenario_file::parse_value;
 use gate::{GateSpec, Length, Queues, ServerSpec, Ties};
 use measure::Recording;
 
-use crate::verbs::database::{STANDS_BEFORE, out_of_reach, reach};
+use databases::{STANDS_BEFORE, out_of_reach, reach};
 
+#[expect(missing_docs, reason = "a comment would become the text of the verb's help")]
 #[derive(ClapArgs)]
-pub(crate) struct Args {
+pub struct Args {
     #[command(subcommand)]
     what: What,
 }
@@ -65,7 +68,7 @@ Example:
     Postgres(Box<postgres::PostgresArgs>),
 }
 
-/// Who is next and where to, and what is recorded of that.
+/// Policies of the gate, and the recording of what they decided.
 #[derive(ClapArgs)]
 struct PolicyArgs {
     /// Who is next, as in a scenario file: fifo, lifo, priority, shortest-job, earliest-deadline, or
@@ -108,7 +111,11 @@ enum QueuesName {
     PerServer,
 }
 
-pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+/// Runs the gate that the arguments describe, until it is told to stop.
+///
+/// # Errors
+/// It cannot start, or cannot write what it was asked to keep.
+pub fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
     match &args.what {
         What::Http(args) => http::run(args, out),
         What::Postgres(args) => postgres::run(args, out),
