@@ -244,6 +244,7 @@ pub(crate) fn filled() -> Snapshot {
         slots: vec![SlotsOf {
             of: "shop/alice".to_owned(),
             slots: Slots { slots: 4, busy: 4, waiting: 2 },
+            dropped: None,
             server: Some(ServerSlots {
                 pool: ("shop".to_owned(), "alice".to_owned()),
                 address: "10.0.0.1:5432".to_owned(),
