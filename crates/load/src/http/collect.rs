@@ -8,7 +8,7 @@ use gate::Time;
 use measure::{Histogram, Interval};
 
 use super::plan::{Idle, Load, Plan, Trust};
-use super::tally::{Merged, Odd, Tally};
+use crate::tally::{Merged, Odd, Tally};
 use super::target::Scheme;
 
 /// A thread that sleeps when it can and yet uses more of a processor than this is a bottleneck.

@@ -41,7 +41,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod asks;
 mod collect;
 mod conn;
 mod exchange;
@@ -52,7 +51,6 @@ mod response;
 mod run;
 mod source;
 mod stream;
-mod tally;
 mod target;
 mod tls;
 mod worker;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use measure::{Interval, RunRecord, RunSummary, Until};
 use thiserror::Error;
 
-use super::asks::{Asks, Tickets};
+use crate::asks::{Asks, Tickets};
 use super::collect::Collector;
 use super::plan::{Naming, Plan};
 use super::preflight::preflight;

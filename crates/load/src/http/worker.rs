@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use gate::Time;
 use measure::Until;
 
-use super::asks::Asks;
+use crate::asks::Asks;
 use super::conn::Conn;
 use super::plan::{Idle, Plan};
 use super::source::Source;
-use super::tally::Tally;
+use crate::tally::Tally;
 use super::tls::Tls;
 use crate::sys::{self, Epoll, RawAddress, Ready};
 

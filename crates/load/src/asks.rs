@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use workload::{Chance, Deck, DocumentSet, Draw, Drawing, stream};
 
-/// Streams of chance, by use; a thread's number is added.
-pub(crate) const ARRIVALS: u64 = 0;
-pub(crate) const THINKING: u64 = 1 << 20;
+// Streams of chance, by use; a thread's number is added.
+/// The stream of a thread's arrivals.
+pub const ARRIVALS: u64 = 0;
+/// The stream of a thread's think times.
+pub const THINKING: u64 = 1 << 20;
 const DRAWING: u64 = 1 << 21;
 const DECKS: u64 = 1 << 40;
 
@@ -19,14 +21,15 @@ const BLOCK: u64 = 16;
 
 /// The requests of a run, given out.
 #[derive(Debug)]
-pub(crate) struct Tickets {
+pub struct Tickets {
     next: AtomicU64,
     limit: u64,
     threads: u64,
 }
 
 impl Tickets {
-    pub(crate) fn new(limit: Option<u64>, threads: u32) -> Tickets {
+    /// All that may be asked for in a run, or no limit, for so many threads.
+    pub fn new(limit: Option<u64>, threads: u32) -> Tickets {
         let limit = limit.unwrap_or(u64::MAX / 2);
         Tickets { next: AtomicU64::new(0), limit, threads: u64::from(threads) }
     }
@@ -50,7 +53,7 @@ impl Tickets {
 
 /// One thread's view of what is asked for next.
 #[derive(Debug)]
-pub(crate) struct Asks<'a> {
+pub struct Asks<'a> {
     tickets: &'a Tickets,
     next: u64,
     end: u64,
@@ -65,7 +68,8 @@ enum Source {
 }
 
 impl<'a> Asks<'a> {
-    pub(crate) fn new(
+    /// View of thread number `thread`.
+    pub fn new(
         tickets: &'a Tickets,
         set: &DocumentSet,
         draw: Draw,
@@ -87,7 +91,7 @@ impl<'a> Asks<'a> {
 
     /// The class of the next request; `None` if the run has made all that it was to make.
     #[inline]
-    pub(crate) fn next(&mut self) -> Option<u32> {
+    pub fn next(&mut self) -> Option<u32> {
         if self.next == self.end {
             (self.next, self.end) = self.tickets.take();
             if self.next == self.end {
@@ -100,7 +104,7 @@ impl<'a> Asks<'a> {
     }
 
     /// True if no request is left to be made.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.next == self.end && self.tickets.all_given()
     }
 }
