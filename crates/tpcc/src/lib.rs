@@ -51,6 +51,7 @@ pub use record::{
     PartRecord, Plan, Record, Server,
 };
 pub use server::{Facts, facts};
+pub use sys::Alarm;
 pub use terminals::{DeliveryResult, RunError, Watch, run, run_part};
 pub use tokio_postgres::config::{Host, SslMode};
 pub use transactions::{

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use measure::{Interval, RunRecord, RunSummary, Until};
 use thiserror::Error;
 
-use crate::asks::{Asks, Tickets};
 use super::collect::Collector;
 use super::plan::{Naming, Plan};
 use super::preflight::preflight;
 use super::target::{Scheme, Target};
 use super::tls::{Tls, TlsError};
 use super::worker::{Message, Post, Shared, Worker};
+use crate::asks::{Asks, Tickets};
 
 /// Why a run could not begin. What happens later is in its record.
 #[derive(Debug, Error)]

@@ -1,4 +1,5 @@
-//! `sekisho measure http URL`: closed load, open load, or the search for the knee.
+//! `sekisho measure http URL`: closed load, open load, or the search for the knee. What it prints of a
+//! run, `measure postgres` prints too.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use workload::{Arrivals, Dist};
 
 use super::check::{Expectation, expect};
 use super::http_target::{TargetArgs, press};
+use super::measure_postgres::PostgresArgs;
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {
@@ -33,6 +35,8 @@ Examples:
   sekisho measure http http://127.0.0.1:8080/ --rate 1000/s --expect 'p99<50ms'
   sekisho measure http http://127.0.0.1:8080/ --knee 'p99<50ms'")]
     Http(Box<HttpArgs>),
+    /// Put load on PostgreSQL with SQL of your own
+    Postgres(Box<PostgresArgs>),
 }
 
 #[derive(ClapArgs)]
@@ -84,16 +88,36 @@ pub(super) struct HttpArgs {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Spacing {
+pub(super) enum Spacing {
     /// Exponential gaps
     Poisson,
     /// Equal gaps
     Fixed,
 }
 
+impl Spacing {
+    /// Arrivals of this rate, spaced so.
+    pub(super) fn at(self, rate: f64) -> Arrivals {
+        match self {
+            Spacing::Poisson => Arrivals::Poisson { rate },
+            Spacing::Fixed => Arrivals::Fixed { rate },
+        }
+    }
+}
+
+/// Classes of a run, as a table names them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Noun {
+    Document,
+    Script,
+}
+
 pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
-    let What::Http(args) = &args.what;
     session.catch_interrupts()?;
+    let args = match &args.what {
+        What::Http(args) => args,
+        What::Postgres(args) => return super::measure_postgres::run(args, session, out),
+    };
     if args.knee.is_some() {
         return super::knee::run(args, session, out);
     }
@@ -119,7 +143,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         };
         store::write_run(&path, &record)?;
         args.export(&record)?;
-        verdict = verdict.and(show(&record, &args.expect, args.json, out)?);
+        verdict = verdict.and(show(&record, Noun::Document, &args.expect, args.json, out)?);
         kept.push(path);
         if session.interrupted() {
             verdict = Verdict::Interrupted;
@@ -133,7 +157,8 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     Ok(verdict)
 }
 
-fn next_command(kept: &[PathBuf]) -> String {
+/// Where the records are, and the command to type next.
+pub(super) fn next_command(kept: &[PathBuf]) -> String {
     let names: Vec<String> = kept.iter().map(|path| path.display().to_string()).collect();
     let recorded = format!("\n  recorded: {}\n", names.join("\n            "));
     let verb = if kept.len() > 1 { "fit" } else { "report" };
@@ -160,11 +185,7 @@ impl HttpArgs {
 
     /// An open load of this rate, spaced as asked for.
     pub(super) fn open(&self, rate: f64) -> Load {
-        let arrivals = match self.arrivals {
-            Spacing::Poisson => Arrivals::Poisson { rate },
-            Spacing::Fixed => Arrivals::Fixed { rate },
-        };
-        Load::Open { arrivals, in_flight_max: self.in_flight }
+        Load::Open { arrivals: self.arrivals.at(rate), in_flight_max: self.in_flight }
     }
 
     pub(super) fn spec(&self, load: Load) -> Result<PlanSpec, Failure> {
@@ -207,8 +228,9 @@ impl HttpArgs {
 }
 
 /// Prints one run and says how it ended.
-fn show(
+pub(super) fn show(
     record: &RunRecord,
+    noun: Noun,
     expectations: &[Expectation],
     json: bool,
     out: &mut dyn Write,
@@ -241,7 +263,7 @@ fn show(
         )),
     )?;
     say(out, "\n")?;
-    say(out, &table(record, &judgement).to_string())?;
+    say(out, &table(record, noun, &judgement).to_string())?;
     say(out, &format!("\n{}", why(record, &judgement)))?;
     for outcome in &outcomes {
         say(out, &paragraph(&format!("{}: {}", outcome.verdict.word(), outcome.line)))?;
@@ -249,8 +271,12 @@ fn show(
     Ok(verdict)
 }
 
-fn table(record: &RunRecord, judgement: &Judgement) -> Table {
-    let mut table = Table::new(&["document", "size", "requests", "mean", "p50", "p90", "p99"]);
+fn table(record: &RunRecord, noun: Noun, judgement: &Judgement) -> Table {
+    let head = match noun {
+        Noun::Document => ["document", "size", "requests"],
+        Noun::Script => ["script", "weight", "transactions"],
+    };
+    let mut table = Table::new(&[&head[..], &["mean", "p50", "p90", "p99"]].concat());
     let row = |name: &str, size: String, measures: &measure::Measures| {
         let quantile = |q: f64| {
             let at = measures.quantiles.iter().find(|quantile| (quantile.q - q).abs() < 1e-9);
@@ -268,7 +294,11 @@ fn table(record: &RunRecord, judgement: &Judgement) -> Table {
         ]
     };
     for (spec, measures) in record.header.classes.iter().zip(&judgement.classes) {
-        table.row(row(&spec.name, spec.bytes.map_or("?".into(), bytes), measures));
+        let second = match noun {
+            Noun::Document => spec.bytes.map_or("?".into(), bytes),
+            Noun::Script => spec.weight.to_string(),
+        };
+        table.row(row(&spec.name, second, measures));
     }
     if judgement.classes.len() > 1 {
         table.row(row("all", String::new(), &judgement.all));

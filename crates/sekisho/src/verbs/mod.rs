@@ -12,6 +12,7 @@ mod json;
 mod knee;
 mod loop_report;
 mod measure;
+mod measure_postgres;
 mod private;
 mod report;
 mod reproduce;

@@ -1,0 +1,410 @@
+//! `sekisho measure postgres FILE.sql`: a user's own SQL, under closed load, open load, or in search of
+//! the knee.
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::load::http::{Load, Naming};
+use ::tpcc::{Config, verify};
+use advise::{Rate, Span};
+use clap::{Args as ClapArgs, ValueEnum};
+use cli::text::{paragraph, rate, sentence};
+use cli::{Failure, Session, Verdict, progress, say, store, tool};
+use indicatif::ProgressBar;
+use measure::{RunRecord, Until};
+use pgload::script::{Protocol, Scripts, Source};
+use pgload::{Plan, PlanSpec, RunError, preflight};
+use postgres::{Private, StartError};
+use workload::{Dist, Draw};
+
+use super::check::Expectation;
+use super::database::DatabaseArgs;
+use super::measure::{Noun, Spacing, next_command, show};
+use super::private::PrivateArgs;
+
+/// Text where no script is given.
+const NO_SCRIPT: &str = "no script is given: write the SQL of one transaction into a file, such as\n\n    \
+    \\set item random(1, 100000)\n    select price from item where id = :item;\n\n\
+    and name it: `sekisho measure postgres shop.sql --clients 1,4,16`";
+/// Connections of a private server beside those of a run.
+const CONNECTIONS_SPARE: u32 = 10;
+
+#[derive(ClapArgs)]
+#[command(after_help = "\
+A script is what pgbench takes with -f: SQL, and the meta-commands \\set, \\sleep,
+\\gset, \\aset, \\if, \\elif, \\else, \\endif, \\startpipeline, \\syncpipeline and
+\\endpipeline. It is one transaction, which counts as one request. Every
+statement is parsed by the server before the load begins. With no database
+named, a private PostgreSQL is started, and removed at the end.
+
+Examples:
+  sekisho measure postgres shop.sql --db \"$DATABASE_URL\" --clients 1,4,16
+  sekisho measure postgres pay.sql@4 browse.sql@10 --rate 200/s
+  sekisho measure postgres shop.sql --init schema.sql --knee 'p99<50ms'")]
+pub(super) struct PostgresArgs {
+    /// Scripts, each the SQL of a transaction; FILE@4 is chosen four times as often as FILE
+    #[arg(value_name = "FILE[@WEIGHT]")]
+    files: Vec<String>,
+    #[command(flatten)]
+    database: DatabaseArgs,
+    #[command(flatten)]
+    private: PrivateArgs,
+    /// SQL that fills the private PostgreSQL before the runs
+    #[arg(long, value_name = "FILE")]
+    init: Option<PathBuf>,
+    /// Closed load: numbers of clients, each with a connection, one run each
+    #[arg(long, value_delimiter = ',', value_name = "N,...", conflicts_with_all = ["rate", "knee"])]
+    clients: Vec<u32>,
+    /// Mean think time of closed clients, exponential
+    #[arg(long, value_name = "TIME", requires = "clients")]
+    think: Option<Span>,
+    /// Open load: transactions per second
+    #[arg(long, value_name = "RATE", conflicts_with = "knee")]
+    rate: Option<Rate>,
+    /// How open arrivals are spaced
+    #[arg(long, value_enum, default_value = "poisson")]
+    arrivals: Spacing,
+    /// Connections of an open load; an arrival that finds none free waits for one, and that counts
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    connections: u32,
+    /// Most transactions in flight under open load, waiting ones included; one more counts as failed
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    in_flight: u32,
+    /// Find the highest open load that holds a limit on a quantile
+    #[arg(long, value_name = "LIMIT")]
+    knee: Option<Expectation>,
+    /// How statements are sent, pgbench's -M
+    #[arg(long, short = 'M', value_enum, value_name = "PROTOCOL", default_value = "prepared")]
+    protocol: ProtocolName,
+    /// Give a variable a value
+    #[arg(long, short = 'D', value_name = "NAME=VALUE")]
+    define: Vec<String>,
+    /// Tries of a transaction that a serialization failure or a deadlock ends; 0 has no limit
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    max_tries: u32,
+    /// How scripts are drawn by their weights
+    #[arg(long, value_enum, default_value = "deck")]
+    draw: DrawName,
+    /// Generator threads
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: u32,
+    /// How long each run is measured, warm-up not counted
+    #[arg(long, value_name = "TIME", default_value = "10s", conflicts_with = "requests")]
+    duration: Span,
+    /// End each run after so many transactions instead
+    #[arg(long, value_name = "N")]
+    requests: Option<u64>,
+    /// Length at the start of each run that is not used
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    warmup: Span,
+    /// Hold every run against a limit, such as 'p99<50ms', 'errors<1%', 'p99(pay.sql)<20ms'
+    #[arg(long, value_name = "LIMIT")]
+    expect: Vec<Expectation>,
+    /// The seed of all chance
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Keep the record here rather than under .sekisho/runs/ (one run only)
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Also write a row for each interval and script
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Also write an HdrHistogram interval log, scripts as tags
+    #[arg(long, value_name = "FILE")]
+    hlog: Option<PathBuf>,
+    /// Print one JSON object a run instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ProtocolName {
+    /// Texts with the values in them
+    Simple,
+    /// Parameters; parsed and planned each time
+    Extended,
+    /// Parameters; prepared once for each connection
+    Prepared,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum DrawName {
+    /// From a shuffled deck with the exact mix
+    Deck,
+    /// Each independently
+    Random,
+}
+
+pub(super) fn run(
+    args: &PostgresArgs,
+    session: &Session,
+    out: &mut dyn Write,
+) -> Result<Verdict, Failure> {
+    let scripts = args.scripts()?;
+    let loads = args.loads()?;
+    if args.out.is_some() && loads.len() > 1 {
+        return Err(Failure::Usage(
+            "`--out` names one file, but several runs are asked for".into(),
+        ));
+    }
+    let Some(mut target) = Target::open(args, &loads, session)? else {
+        return Ok(Verdict::Interrupted);
+    };
+    // What the largest load needs is asked for first: nobody wants to hear of it after the others.
+    let largest = loads.iter().copied().max_by_key(|load| match load {
+        Load::Closed { clients, .. } => *clients,
+        Load::Open { .. } => args.connections,
+    });
+    let largest = largest.expect("a load is asked for");
+    let plan = args.plan(&target, &scripts, largest)?;
+    let found = preflight(&plan, &session.interrupt).map_err(failure)?;
+    if session.interrupted() {
+        return Ok(Verdict::Interrupted);
+    }
+    target.name = format!("{} (PostgreSQL {})", target.name, found.version);
+    if !args.json {
+        say(out, &sentence(&format!("measuring {}", target.name)))?;
+        for note in &found.notes {
+            say(out, &paragraph(&format!("note: {note}")))?;
+        }
+    }
+    let verdict = measure_all(args, &target, &scripts, &loads, session, out)?;
+    target.close()?;
+    Ok(verdict)
+}
+
+fn measure_all(
+    args: &PostgresArgs,
+    target: &Target,
+    scripts: &Scripts,
+    loads: &[Load],
+    session: &Session,
+    out: &mut dyn Write,
+) -> Result<Verdict, Failure> {
+    let seconds = match args.requests {
+        Some(_) => 0.0,
+        None => (args.duration.0 + args.warmup.0) * loads.len() as f64,
+    };
+    let bar = progress((seconds * 10.0) as u64, "measuring");
+    let mut verdict = Verdict::Holds;
+    let mut kept = Vec::new();
+    for load in loads {
+        let plan = args.plan(target, scripts, *load)?;
+        let record = press(&plan, session, &bar)?;
+        let path = match &args.out {
+            Some(path) => path.clone(),
+            None => store::path("runs", &format!("{}.jsonl", record.header.id))?,
+        };
+        store::write_run(&path, &record)?;
+        args.export(&record)?;
+        verdict = verdict.and(show(&record, Noun::Script, &args.expect, args.json, out)?);
+        kept.push(path);
+        if session.interrupted() {
+            verdict = Verdict::Interrupted;
+            break;
+        }
+    }
+    bar.finish_and_clear();
+    if !args.json {
+        say(out, &next_command(&kept))?;
+    }
+    Ok(verdict)
+}
+
+/// Runs a plan and returns its record; the bar goes on with every interval.
+fn press(plan: &Plan, session: &Session, bar: &ProgressBar) -> Result<RunRecord, Failure> {
+    let naming = Naming {
+        id: store::new_id(),
+        started: store::now_rfc3339(),
+        tool: tool(),
+        command: session.command.clone(),
+    };
+    pgload::record(plan, naming, &session.interrupt, &mut |interval| {
+        let completed: u64 = interval.classes.iter().map(|class| class.completed).sum();
+        bar.set_prefix(rate(completed as f64 / interval.length_s.max(1e-9)));
+        bar.inc((interval.length_s * 10.0).round() as u64);
+    })
+    .map_err(failure)
+}
+
+fn failure(error: RunError) -> Failure {
+    match error {
+        RunError::Start(_) | RunError::Broken(_) => Failure::machine(error),
+        RunError::Open(_) | RunError::Script(_) | RunError::Filling { .. } => Failure::usage(error),
+    }
+}
+
+/// The database of the runs.
+struct Target {
+    config: Config,
+    /// Stopped and removed with this.
+    private: Option<Private>,
+    /// Name where one says what was measured.
+    name: String,
+}
+
+impl Target {
+    /// The database that is named; else a private one, filled. `None` if the user did not want to
+    /// wait for that.
+    fn open(
+        args: &PostgresArgs,
+        loads: &[Load],
+        session: &Session,
+    ) -> Result<Option<Target>, Failure> {
+        args.private.none_beside(&args.database)?;
+        if args.database.is_named() {
+            if args.init.is_some() {
+                return Err(Failure::Usage(
+                    "`--init` fills a private PostgreSQL, and a database is named (`--db`, \
+                     DATABASE_URL, PGHOST ...): fill that one yourself, with `psql -f`"
+                        .into(),
+                ));
+            }
+            let config = args.database.named()?;
+            let name = verify::name(&config);
+            return Ok(Some(Target { config, private: None, name }));
+        }
+        let most = loads.iter().map(|load| match load {
+            Load::Closed { clients, .. } => *clients,
+            Load::Open { .. } => args.connections,
+        });
+        let connections = most.max().unwrap_or(1).saturating_add(CONNECTIONS_SPARE).max(100);
+        let connections = connections.to_string();
+        let parameters = [
+            ("shared_buffers", "512MB"),
+            ("max_wal_size", "4GB"),
+            ("max_connections", &*connections),
+        ];
+        let settings = args.private.settings(&parameters, Some(Arc::clone(&session.interrupt)));
+        let private = match Private::start(&settings) {
+            Ok(private) => private,
+            Err(StartError::Interrupted) => return Ok(None),
+            Err(error) => return Err(Failure::machine(error)),
+        };
+        let config: Config = private.url().as_str().parse().map_err(Failure::machine)?;
+        if let Some(path) = &args.init {
+            let text = store::read_text(path, "file of SQL")?;
+            let source = Source { name: path.display().to_string(), text, weight: 1 };
+            pgload::execute(&config, &source).map_err(failure)?;
+        }
+        Ok(Some(Target { config, private: Some(private), name: "a private server".into() }))
+    }
+
+    /// Stops and removes a private server.
+    fn close(self) -> Result<(), Failure> {
+        self.private.map_or(Ok(()), |private| private.stop().map_err(Failure::machine))
+    }
+}
+
+impl PostgresArgs {
+    fn scripts(&self) -> Result<Scripts, Failure> {
+        if self.files.is_empty() {
+            return Err(Failure::Usage(NO_SCRIPT.into()));
+        }
+        let mut sources =
+            self.files.iter().map(|word| source(word)).collect::<Result<Vec<_>, _>>()?;
+        // The name of a file will do, where it is the name of one.
+        let short = |name: &str| {
+            Path::new(name).file_name().map_or(name.to_owned(), |file| file.display().to_string())
+        };
+        let names: HashSet<String> = sources.iter().map(|source| short(&source.name)).collect();
+        if names.len() == sources.len() {
+            sources.iter_mut().for_each(|source| source.name = short(&source.name));
+        } else if let Some(twice) = twice(&sources) {
+            let cause = format!("{twice} is given twice: give it once, with a weight ({twice}@2)");
+            return Err(Failure::Usage(cause));
+        }
+        let definitions = self.define.iter().map(|text| {
+            let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+            let pair = pair.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            pair.ok_or_else(|| {
+                Failure::Usage(format!("`-D {text}` has no value: write `-D NAME=VALUE`"))
+            })
+        });
+        let definitions = definitions.collect::<Result<Vec<_>, _>>()?;
+        let protocol = match self.protocol {
+            ProtocolName::Simple => Protocol::Simple,
+            ProtocolName::Extended => Protocol::Extended,
+            ProtocolName::Prepared => Protocol::Prepared,
+        };
+        Scripts::read(&sources, &definitions, protocol).map_err(Failure::usage)
+    }
+
+    fn loads(&self) -> Result<Vec<Load>, Failure> {
+        if let Some(Rate(rate)) = self.rate {
+            return Ok(vec![self.open(rate)]);
+        }
+        if self.clients.is_empty() {
+            return Err(Failure::Usage(
+                "say what load: `--clients 1,4,16` (closed), `--rate 200/s` (open) or `--knee 'p99<50ms'`"
+                    .into(),
+            ));
+        }
+        let think = match self.think {
+            Some(Span(mean)) if mean > 0.0 => Dist::Exponential { mean },
+            _ => Dist::Constant(0.0),
+        };
+        Ok(self.clients.iter().map(|&clients| Load::Closed { clients, think }).collect())
+    }
+
+    /// An open load of this rate, spaced as asked for.
+    fn open(&self, rate: f64) -> Load {
+        Load::Open { arrivals: self.arrivals.at(rate), in_flight_max: self.in_flight }
+    }
+
+    fn plan(&self, target: &Target, scripts: &Scripts, load: Load) -> Result<Plan, Failure> {
+        Plan::new(self.spec(target, scripts, load)).map_err(Failure::usage)
+    }
+
+    fn spec(&self, target: &Target, scripts: &Scripts, load: Load) -> PlanSpec {
+        let until = match self.requests {
+            Some(requests) => Until::Requests(requests),
+            None => Until::Seconds(self.duration.0),
+        };
+        let (config, name) = (target.config.clone(), target.name.clone());
+        let mut spec = PlanSpec::new(config, name, scripts.clone(), load, until);
+        spec.connections = self.connections;
+        spec.warmup = Duration::from_secs_f64(self.warmup.0);
+        spec.threads = self.threads;
+        spec.tries_max = self.max_tries;
+        spec.seed = self.seed;
+        spec.draw = match self.draw {
+            DrawName::Deck => Draw::Deck,
+            DrawName::Random => Draw::Random,
+        };
+        spec
+    }
+
+    fn export(&self, record: &RunRecord) -> Result<(), Failure> {
+        if let Some(path) = &self.csv {
+            store::write_whole(path, ::load::export::csv(record))?;
+        }
+        if let Some(path) = &self.hlog {
+            store::write_whole(path, ::load::export::interval_log(record))?;
+        }
+        Ok(())
+    }
+}
+
+/// The script that a word of the command line names, and its weight.
+fn source(word: &str) -> Result<Source, Failure> {
+    let (path, weight) = match word.rsplit_once('@') {
+        Some((path, weight)) if !Path::new(word).exists() => (path, weight),
+        _ => (word, "1"),
+    };
+    let weight = weight.parse().ok().filter(|weight| (1..=1_000_000).contains(weight));
+    let weight = weight.ok_or_else(|| {
+        Failure::Usage(format!("`{word}`: the weight after @ must be a whole number from 1 on"))
+    })?;
+    let text = store::read_text(Path::new(path), "script")?;
+    Ok(Source { name: path.to_owned(), text, weight })
+}
+
+/// A name that two scripts have.
+fn twice(sources: &[Source]) -> Option<&str> {
+    let mut seen = HashSet::new();
+    sources.iter().map(|source| source.name.as_str()).find(|name| !seen.insert(*name))
+}
