@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use tpcc::Config;
 
 use crate::connect::{Cancel, OpenError, Said, cancel};
-use crate::plan::Plan;
+use crate::plan::{Plan, PlanError, PlanSpec};
 use crate::script::{ScriptError, Scripts};
 use crate::session::{Session, Stage};
 use crate::sleeps::{Clock, Sleeps};
@@ -32,6 +32,9 @@ const CANCEL_MAX: Duration = Duration::from_secs(2);
 /// Why a run came to nothing. What else happens is in its record.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
+    /// The plan does not hold.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
     /// A connection could not be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -77,6 +80,38 @@ pub fn record(
         intervals.push(interval);
     })?;
     Ok(RunRecord { header, intervals, summary: Some(summary) })
+}
+
+/// Runs one probe of a search for the knee: an open load of this rate, of `length`, and a quarter more as
+/// warm-up. Its seed is that of `base` and the number of the probe, so that no two see the same chance.
+///
+/// # Errors
+/// As [`record()`], and if the plan does not hold at this rate.
+///
+/// # Panics
+/// If the load of `base` is closed: nobody arrives in it.
+pub fn probe(
+    base: &PlanSpec,
+    rate: f64,
+    number: u64,
+    length: Duration,
+    interrupt: &AtomicBool,
+) -> Result<RunRecord, RunError> {
+    let Load::Open { arrivals, in_flight_max } = base.load else {
+        panic!("a knee is a rate of arrivals, and {:?} has none", base.load)
+    };
+    let arrivals = arrivals.scaled(rate / arrivals.rate());
+    let plan = Plan::new(PlanSpec {
+        load: Load::Open { arrivals, in_flight_max },
+        until: Until::Seconds(length.as_secs_f64()),
+        warmup: length / 4,
+        // Twenty intervals, so that their correlation shows.
+        interval: (length / 20).max(Duration::from_millis(50)),
+        seed: base.seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+        ..base.clone()
+    })?;
+    let (id, started, tool) = (format!("probe-{number}"), String::new(), String::new());
+    record(&plan, Naming { id, started, tool, command: Vec::new() }, interrupt, &mut |_| {})
 }
 
 fn drive(

@@ -140,7 +140,7 @@ fn without_password(url: &str) -> String {
 }
 
 /// A word that a shell takes as it is.
-fn quoted(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@=%,".contains(c);
     if word.chars().all(is_plain) {
         word.into()

@@ -1,4 +1,4 @@
-//! `sekisho measure http --knee`: the highest open load that holds a limit, with an interval.
+//! `sekisho measure ... --knee`: the highest open load that holds a limit, with an interval.
 
 use std::io::Write;
 use std::time::Duration;
@@ -6,18 +6,17 @@ use std::time::Duration;
 use cli::text::{Table, next, paragraph, rate, sentence};
 use cli::{Failure, Session, Verdict, progress, say};
 use load::http::Idle;
-use load::http::knee::{
-    Found, Knee, KneeSpec, Limit, Outcome, Probe, ProbeError, Why, find, probe, verdict,
-};
+use load::http::knee::{Found, Knee, KneeSpec, Limit, Outcome, Probe, Why, find, probe, verdict};
+use measure::RunRecord;
 use serde_json::json;
 
-use super::check::{Metric, Side};
+use super::check::{Expectation, Metric, Side};
 use super::measure::HttpArgs;
 
 /// The rates between which a knee is looked for [1/s].
 const RATES: (f64, f64) = (0.1, 1e6);
 /// The search begins here [1/s]: nobody is hurt, and doubling gets anywhere.
-const RATE_FIRST: f64 = 20.0;
+pub(super) const RATE_FIRST: f64 = 20.0;
 /// The interval is narrow enough when its upper end is at most this share above its lower.
 const WIDTH: f64 = 0.1;
 const PROBES_MAX: u32 = 40;
@@ -27,9 +26,40 @@ pub(crate) fn run(
     session: &Session,
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
-    let limit = limit(args)?;
     let base = args.spec(args.open(RATE_FIRST))?;
+    let wanted = Wanted {
+        limit: args.knee_limit(),
+        length_s: args.length_s(),
+        json: args.json(),
+        idle: base.idle,
+        command: format!("sekisho measure http {}", args.url()),
+    };
     let length = Duration::from_secs_f64(args.length_s());
+    look(&wanted, session, out, |at, number| {
+        probe(&base, at, number, length, &session.interrupt, &mut |_| {}).map_err(Failure::usage)
+    })
+}
+
+/// A knee that is wanted, of whatever has a rate.
+pub(super) struct Wanted<'a> {
+    /// The limit on a quantile that is to hold.
+    pub(super) limit: Option<&'a Expectation>,
+    /// Length of a usual probe [s].
+    pub(super) length_s: f64,
+    pub(super) json: bool,
+    pub(super) idle: Idle,
+    /// The command of one run, without its load.
+    pub(super) command: String,
+}
+
+/// Looks for a knee with a probe, which is told its number, from 1.
+pub(super) fn look(
+    wanted: &Wanted<'_>,
+    session: &Session,
+    out: &mut dyn Write,
+    mut probe: impl FnMut(Probe, u64) -> Result<RunRecord, Failure>,
+) -> Result<Verdict, Failure> {
+    let limit = limit(wanted)?;
     let spec = KneeSpec {
         rate_first: RATE_FIRST,
         rate_min: RATES.0,
@@ -42,7 +72,7 @@ pub(crate) fn run(
     let found = find(&spec, |at: Probe| -> Result<Outcome, Stopped> {
         number += 1;
         bar.set_message(format!("trying {}", rate(at.rate)));
-        let record = probe(&base, at, number, length, &session.interrupt, &mut |_| {})?;
+        let record = probe(at, number)?;
         bar.inc(1);
         if session.interrupted() {
             return Err(Stopped::Interrupted);
@@ -51,26 +81,26 @@ pub(crate) fn run(
     });
     bar.finish_and_clear();
     match found {
-        Ok(found) => show(args, &found, base.idle, out),
+        Ok(found) => show(wanted, &found, out),
         Err(Stopped::Interrupted) => Ok(Verdict::Interrupted),
-        Err(Stopped::Probe(error)) => Err(Failure::usage(error)),
+        Err(Stopped::Failed(failure)) => Err(failure),
     }
 }
 
 enum Stopped {
     Interrupted,
-    Probe(ProbeError),
+    Failed(Failure),
 }
 
-impl From<ProbeError> for Stopped {
-    fn from(error: ProbeError) -> Stopped {
-        Stopped::Probe(error)
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Stopped {
+        Stopped::Failed(failure)
     }
 }
 
-fn limit(args: &HttpArgs) -> Result<Limit, Failure> {
+fn limit(wanted: &Wanted<'_>) -> Result<Limit, Failure> {
     let expectation =
-        args.knee_limit().ok_or_else(|| Failure::Usage("`--knee` needs a limit".into()))?;
+        wanted.limit.ok_or_else(|| Failure::Usage("`--knee` needs a limit".into()))?;
     match (expectation.metric, expectation.side, &expectation.document) {
         (Metric::Quantile(quantile), Side::Below, None) => Ok(Limit {
             quantile,
@@ -83,15 +113,10 @@ fn limit(args: &HttpArgs) -> Result<Limit, Failure> {
     }
 }
 
-fn show(
-    args: &HttpArgs,
-    found: &Found,
-    idle: Idle,
-    out: &mut dyn Write,
-) -> Result<Verdict, Failure> {
-    let limit = args.knee_limit().map(ToString::to_string).unwrap_or_default();
+fn show(wanted: &Wanted<'_>, found: &Found, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let limit = wanted.limit.map(ToString::to_string).unwrap_or_default();
     let (verdict, line) = finding(&found.knee, &limit);
-    if args.json() {
+    if wanted.json {
         let probes: Vec<_> = found
             .probes
             .iter()
@@ -113,11 +138,11 @@ fn show(
         table.row(vec![
             (at + 1).to_string(),
             rate(probe.rate),
-            format!("{} s", args.length_s() * f64::from(probe.effort)),
+            format!("{} s", wanted.length_s * f64::from(probe.effort)),
             word(*outcome).into(),
         ]);
     }
-    let idle = match idle {
+    let idle = match wanted.idle {
         Idle::Sleep => "sleeping",
         Idle::Spin => "spinning",
     };
@@ -131,8 +156,8 @@ fn show(
     )?;
     if let (Some(low), _) = ends(&found.knee) {
         let command = format!(
-            "sekisho measure http {} --rate {}/s --expect '{limit}'",
-            args.url(),
+            "{} --rate {}/s --expect '{limit}'",
+            wanted.command,
             (low * 0.8).round().max(1.0)
         );
         say(out, &format!("\n{}", next(&command)))?;

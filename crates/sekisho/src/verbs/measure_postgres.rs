@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::load::http::{Load, Naming};
+use ::load::http::{Idle, Load, Naming};
 use ::tpcc::{Config, verify};
 use advise::{Rate, Span};
 use clap::{Args as ClapArgs, ValueEnum};
@@ -16,12 +16,13 @@ use cli::{Failure, Session, Verdict, progress, say, store, tool};
 use indicatif::ProgressBar;
 use measure::{RunRecord, Until};
 use pgload::script::{Protocol, Scripts, Source};
-use pgload::{Plan, PlanSpec, RunError, preflight};
+use pgload::{Plan, PlanSpec, RunError, preflight, probe};
 use postgres::{Private, StartError};
 use workload::{Dist, Draw};
 
 use super::check::Expectation;
-use super::database::DatabaseArgs;
+use super::database::{DatabaseArgs, quoted};
+use super::knee::{RATE_FIRST, Wanted, look};
 use super::measure::{Noun, Spacing, next_command, show};
 use super::private::PrivateArgs;
 
@@ -160,7 +161,8 @@ pub(super) fn run(
     });
     let largest = largest.expect("a load is asked for");
     let plan = args.plan(&target, &scripts, largest)?;
-    let found = preflight(&plan, &session.interrupt).map_err(failure)?;
+    let found = preflight(&plan, &session.interrupt);
+    let found = found.map_err(|error| target.explained(args, error))?;
     if session.interrupted() {
         return Ok(Verdict::Interrupted);
     }
@@ -171,9 +173,33 @@ pub(super) fn run(
             say(out, &paragraph(&format!("note: {note}")))?;
         }
     }
-    let verdict = measure_all(args, &target, &scripts, &loads, session, out)?;
+    let verdict = match args.knee {
+        Some(_) => look_for_knee(args, &target, &scripts, session, out)?,
+        None => measure_all(args, &target, &scripts, &loads, session, out)?,
+    };
     target.close()?;
     Ok(verdict)
+}
+
+fn look_for_knee(
+    args: &PostgresArgs,
+    target: &Target,
+    scripts: &Scripts,
+    session: &Session,
+    out: &mut dyn Write,
+) -> Result<Verdict, Failure> {
+    let base = args.spec(target, scripts, args.open(RATE_FIRST));
+    let wanted = Wanted {
+        limit: args.knee.as_ref(),
+        length_s: args.duration.0,
+        json: args.json,
+        idle: Idle::Sleep,
+        command: args.command(),
+    };
+    look(&wanted, session, out, |at, number| {
+        let length = Duration::from_secs_f64(args.duration.0) * at.effort;
+        probe(&base, at.rate, number, length, &session.interrupt).map_err(failure)
+    })
 }
 
 fn measure_all(
@@ -233,7 +259,7 @@ fn press(plan: &Plan, session: &Session, bar: &ProgressBar) -> Result<RunRecord,
 fn failure(error: RunError) -> Failure {
     match error {
         RunError::Start(_) | RunError::Broken(_) => Failure::machine(error),
-        RunError::Open(_) | RunError::Script(_) | RunError::Filling { .. } => Failure::usage(error),
+        error => Failure::usage(error),
     }
 }
 
@@ -293,6 +319,25 @@ impl Target {
         Ok(Some(Target { config, private: Some(private), name: "a private server".into() }))
     }
 
+    /// The failure of a look before the load; where a table is missing on an empty server, how it gets
+    /// there.
+    fn explained(&self, args: &PostgresArgs, error: RunError) -> Failure {
+        let missing =
+            matches!(&error, RunError::Script(fault) if fault.cause.contains("(SQLSTATE 42P01)"));
+        if !missing {
+            return failure(error);
+        }
+        let way_out = match (&self.private, &args.init) {
+            (Some(_), None) => {
+                "the private PostgreSQL is empty: fill it with `--init schema.sql`, or name a database \
+                 with --db"
+            }
+            (Some(_), Some(_)) => "the file of `--init` does not make it",
+            (None, _) => "is this the database that is meant?",
+        };
+        Failure::Usage(format!("{error}; {way_out}"))
+    }
+
     /// Stops and removes a private server.
     fn close(self) -> Result<(), Failure> {
         self.private.map_or(Ok(()), |private| private.stop().map_err(Failure::machine))
@@ -337,6 +382,9 @@ impl PostgresArgs {
         if let Some(Rate(rate)) = self.rate {
             return Ok(vec![self.open(rate)]);
         }
+        if self.knee.is_some() {
+            return Ok(vec![self.open(RATE_FIRST)]);
+        }
         if self.clients.is_empty() {
             return Err(Failure::Usage(
                 "say what load: `--clients 1,4,16` (closed), `--rate 200/s` (open) or `--knee 'p99<50ms'`"
@@ -353,6 +401,31 @@ impl PostgresArgs {
     /// An open load of this rate, spaced as asked for.
     fn open(&self, rate: f64) -> Load {
         Load::Open { arrivals: self.arrivals.at(rate), in_flight_max: self.in_flight }
+    }
+
+    /// The same command on the same database, without a load.
+    fn command(&self) -> String {
+        let words = |flag: &str, values: &[String]| -> String {
+            values.iter().map(|value| format!(" {flag} {}", quoted(value))).collect()
+        };
+        let files: String = self.files.iter().map(|file| format!(" {}", quoted(file))).collect();
+        let mut command = self.database.again(&format!("sekisho measure postgres{files}"));
+        if let Some(release) = self.private.chosen() {
+            command += &words("--postgres", &[release.to_owned()]);
+        }
+        if let Some(path) = &self.init {
+            command += &words("--init", &[path.display().to_string()]);
+        }
+        match self.protocol {
+            ProtocolName::Simple => command += " --protocol simple",
+            ProtocolName::Extended => command += " --protocol extended",
+            ProtocolName::Prepared => {}
+        }
+        command += &words("-D", &self.define);
+        if self.max_tries != 1 {
+            command += &format!(" --max-tries {}", self.max_tries);
+        }
+        format!("{command} --connections {}", self.connections)
     }
 
     fn plan(&self, target: &Target, scripts: &Scripts, load: Load) -> Result<Plan, Failure> {

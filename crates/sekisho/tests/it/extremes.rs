@@ -128,7 +128,9 @@ fn options_of_servers_take_any_number() {
     let [postgres, load] = [of(POSTGRES), of("tpcc load --warehouses 1")];
     let [run, stress, find, tune] = ["run", "stress", "find --max-warehouses 2", "tune"]
         .map(|verb| of(&format!("tpcc {verb}")));
+    let own_sql = of("measure postgres own.sql --duration 100ms");
     let scratch = folder();
+    std::fs::write(scratch.join("own.sql"), "select 1;").expect("a folder of our own");
     swept(
         &scratch.join(""),
         &[
@@ -137,6 +139,10 @@ fn options_of_servers_take_any_number() {
             ("measure http http://127.0.0.1:1/", "knee", &LIMITS),
             ("measure http http://127.0.0.1:1/ --clients 1", "duration", &TIMES),
             (MEASURE, "threads", &COUNTS),
+            (&own_sql, "connections", &COUNTS),
+            (&own_sql, "in-flight", &COUNTS),
+            (&own_sql, "rate", &RATES),
+            (&own_sql, "max-tries", &COUNTS),
             (MEASURE, "warmup", &TIMES),
             (MEASURE, "timeout", &TIMES),
             (MEASURE, "think", &TIMES),
