@@ -290,13 +290,13 @@ impl Session {
                 bind("", scripts, statement, &self.variables, text, out)?;
             }
             Protocol::Prepared => {
-                let name = name_of(statement.number);
+                let name = &statement.name;
                 if !link.prepared[statement.number] {
-                    frontend::parse(&name, &statement.sql, [], out)?;
+                    frontend::parse(name, &statement.sql, [], out)?;
                     // If the server refuses, it says so in the answer, and this is taken back.
                     link.prepared[statement.number] = true;
                 }
-                bind(&name, scripts, statement, &self.variables, text, out)?;
+                bind(name, scripts, statement, &self.variables, text, out)?;
             }
         }
         if statement.fetch != Fetch::Nothing {
@@ -410,11 +410,6 @@ impl From<io::Error> for NotPut {
     }
 }
 
-/// Name of a prepared statement.
-pub(crate) fn name_of(number: usize) -> String {
-    format!("sekisho_{number}")
-}
-
 /// Binds the values of variables, as texts; results come as texts too.
 fn bind(
     name: &str,
@@ -436,8 +431,11 @@ fn bind(
                 unset = Some(error);
                 false
             });
+            if !is_value {
+                return Ok(IsNull::Yes);
+            }
             out.put_slice(text.as_bytes());
-            Ok(if is_value { IsNull::No } else { IsNull::Yes })
+            Ok(IsNull::No)
         },
         [],
         out,
@@ -485,8 +483,7 @@ impl Link {
         for script in scripts.all() {
             for command in &script.commands {
                 let Command::Sql(statement) = command else { continue };
-                let name = name_of(statement.number);
-                frontend::parse(&name, &statement.sql, [], &mut self.wire.output)?;
+                frontend::parse(&statement.name, &statement.sql, [], &mut self.wire.output)?;
                 self.sync();
                 self.wire.send().await?;
                 let mut refused = false;

@@ -156,6 +156,8 @@ pub enum Pause {
 pub struct Statement {
     /// Its number among the statements of all scripts.
     pub number: usize,
+    /// Its name where it is prepared.
+    pub name: String,
     /// Its text with `$1` and so on in place of variables; the same as `pieces` where there are none.
     pub sql: String,
     /// Variables of its parameters, in order.

@@ -586,7 +586,8 @@ impl Binder {
         let number = self.number;
         self.number += 1;
         let joined = raw.joined.is_some();
-        Ok(Statement { number, sql, parameters, pieces, joined, fetch })
+        let name = format!("sekisho_{number}");
+        Ok(Statement { number, name, sql, parameters, pieces, joined, fetch })
     }
 }
 

@@ -62,7 +62,9 @@ fn a_table_that_the_script_makes_is_not_missed() {
 
 #[test]
 fn too_many_connections_are_told_before_the_load() {
-    let url = database("");
+    // A server of its own: others are not to find it full.
+    let private = start();
+    let url = private.url().as_str().to_owned();
     let error = look(spec(&url, "select 1", Protocol::Prepared, closed(60), Until::Requests(1)));
     let error = error.unwrap_err();
     let RunError::Open(OpenError::TooMany { of: 60, .. }) = error else { panic!("{error}") };

@@ -166,7 +166,8 @@ pub(super) fn run(
     if session.interrupted() {
         return Ok(Verdict::Interrupted);
     }
-    target.name = format!("{} (PostgreSQL {})", target.name, found.version);
+    let release = found.version.split(' ').next().unwrap_or_default();
+    target.name = format!("{} (PostgreSQL {release})", target.name);
     if !args.json {
         say(out, &sentence(&format!("measuring {}", target.name)))?;
         for note in &found.notes {

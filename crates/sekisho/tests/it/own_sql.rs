@@ -65,7 +65,7 @@ fn own_sql_goes_round_the_loop() {
                 .unwrap_or_else(|| panic!("{pointer}: {object}"))
         };
         let mean = number("/all/response_s/mean");
-        let clients = number("/load/closed/clients");
+        let clients = number("/header/load/closed/clients");
         points += &format!("{clients},{},{}\n", number("/all/throughput_per_s/mean"), mean * 1e3);
         names.push(name);
     }
