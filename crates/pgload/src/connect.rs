@@ -16,7 +16,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
-use tpcc::{Config, Host, PlaceError, SslMode};
+use tpcc::{ChannelBinding as Binding, Config, Host, PlaceError, SslMode, TargetSessionAttrs};
 
 /// Time limit for a session to begin, where `connect_timeout` says nothing.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -231,6 +231,7 @@ pub(crate) struct Cancel {
 /// Begins a session.
 pub(crate) async fn open(config: &Config) -> Result<Opened, OpenError> {
     let place = config.judged()?;
+    refuse_unsupported(&place)?;
     let patience = place.get_connect_timeout().copied().unwrap_or(PATIENCE);
     let addresses = addresses(&place)?;
     let attempt = async {
@@ -244,6 +245,20 @@ pub(crate) async fn open(config: &Config) -> Result<Opened, OpenError> {
         Err(last.expect("there is an address"))
     };
     timeout(patience, attempt).await.map_err(|_| OpenError::Silent(patience))?
+}
+
+/// What a URL can ask for and is not done here must not be left out in silence.
+fn refuse_unsupported(place: &Place) -> Result<(), OpenError> {
+    let not = |what: &str, way_out: &str| {
+        Err(OpenError::Proof(format!("{what} in the URL is not supported here: {way_out}")))
+    };
+    if place.get_channel_binding() == Binding::Require {
+        return not("channel_binding=require", "use sslmode=verify-full, which protects as well");
+    }
+    if place.get_target_session_attrs() != TargetSessionAttrs::Any {
+        return not("target_session_attrs", "name the one host that is meant");
+    }
+    Ok(())
 }
 
 /// Asks the server to cancel what a session does.

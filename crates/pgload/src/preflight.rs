@@ -5,12 +5,13 @@ use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 
 use postgres_protocol::message::frontend;
+use tokio::time::timeout;
 use tpcc::Config;
 use workload::stream;
 
 use crate::connect::{Opened, Rows, Said, Wire, open, said};
 use crate::plan::Plan;
-use crate::run::{RunError, try_all};
+use crate::run::{ANSWER_MAX, RunError, try_all, unless_interrupted};
 use crate::script::{Command, Fetch, Protocol, ScriptError, Scripts, Source, Statement, Value};
 use crate::session::columns;
 
@@ -35,12 +36,12 @@ const UNKNOWN: [&str; 7] = ["42P01", "42703", "42883", "42704", "3F000", "26000"
 pub fn preflight(plan: &Plan, interrupt: &AtomicBool) -> Result<Found, RunError> {
     let spec = plan.spec();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let found = runtime.block_on(async {
+    let found = runtime.block_on(unless_interrupted(interrupt, async {
         let Opened { mut wire, version, .. } = open(&spec.config).await?;
         let notes = parse_all(&mut wire, &spec.scripts, spec.seed).await?;
         wire.close().await;
-        Ok::<Found, RunError>(Found { version, notes })
-    })?;
+        Ok(Found { version, notes })
+    }))?;
     try_all(plan, interrupt)?;
     Ok(found)
 }
@@ -48,11 +49,11 @@ pub fn preflight(plan: &Plan, interrupt: &AtomicBool) -> Result<Found, RunError>
 /// Executes the statements of a text in turn, each by itself: what fills a database before a run.
 ///
 /// # Errors
-/// If the way or the text is wrong, or a statement fails.
-pub fn execute(config: &Config, source: &Source) -> Result<(), RunError> {
+/// If the way or the text is wrong, a statement fails, or the user interrupts it.
+pub fn execute(config: &Config, source: &Source, interrupt: &AtomicBool) -> Result<(), RunError> {
     let statements = Scripts::split(source)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
+    runtime.block_on(unless_interrupted(interrupt, async {
         let Opened { mut wire, .. } = open(config).await?;
         for (nth, text) in statements.iter().enumerate() {
             frontend::query(text, &mut wire.output)?;
@@ -79,7 +80,7 @@ pub fn execute(config: &Config, source: &Source) -> Result<(), RunError> {
         }
         wire.close().await;
         Ok(())
-    })
+    }))
 }
 
 async fn parse_all(wire: &mut Wire, scripts: &Scripts, seed: u64) -> Result<Vec<String>, RunError> {
@@ -104,7 +105,12 @@ async fn parse_all(wire: &mut Wire, scripts: &Scripts, seed: u64) -> Result<Vec<
             if statement.joined {
                 continue;
             }
-            let described = match parse(wire, &text).await {
+            let Ok(parsed) = timeout(ANSWER_MAX, parse(wire, &text)).await else {
+                let place =
+                    error(String::new()).to_string().trim_end_matches([':', ' ']).to_owned();
+                return Err(RunError::NoAnswer { place });
+            };
+            let described = match parsed {
                 Ok(described) => described,
                 Err(Refused::Way(broken)) => return Err(broken.into()),
                 Err(Refused::Said(said)) if makes && UNKNOWN.contains(&&*said.code) => {

@@ -49,12 +49,44 @@ pub enum RunError {
         /// Answer of the server.
         said: Said,
     },
+    /// The user did not want to wait for it.
+    #[error("interrupted")]
+    Interrupted,
+    /// The server has not answered.
+    #[error(
+        "{place}: the server has not answered for {} s: does something hold a lock on a table?",
+        ANSWER_MAX.as_secs()
+    )]
+    NoAnswer {
+        /// The statement.
+        place: String,
+    },
     /// A thread or what it needs could not be made.
     #[error("the engine cannot start: {0}")]
     Start(#[from] io::Error),
     /// A thread's clock failed.
     #[error("the engine ended early: {0}")]
     Broken(String),
+}
+
+/// Time for a statement to be parsed.
+pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// The longest time until an interruption is noticed.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Does work that goes on until its end or an interruption.
+pub(crate) async fn unless_interrupted<T>(
+    interrupt: &AtomicBool,
+    work: impl Future<Output = Result<T, RunError>>,
+) -> Result<T, RunError> {
+    let mut work = std::pin::pin!(work);
+    loop {
+        match timeout(LOOK, work.as_mut()).await {
+            Ok(done) => return done,
+            Err(_) if interrupt.load(Ordering::Relaxed) => return Err(RunError::Interrupted),
+            Err(_) => {}
+        }
+    }
 }
 
 /// Runs a plan to its end and keeps the whole record; `sink` sees each interval when it is over.
@@ -268,7 +300,9 @@ async fn open_one(
     scripts: &Scripts,
     of: u32,
 ) -> Result<(), OpenError> {
-    session.open(config, scripts).await.map_err(|error| match error {
+    // Statements are prepared meanwhile, which waits for whoever holds a lock on a table.
+    let opened = timeout(ANSWER_MAX, session.open(config, scripts)).await;
+    opened.unwrap_or(Err(OpenError::Silent(ANSWER_MAX))).map_err(|error| match error {
         OpenError::Refused(said) if said.code == "53300" => {
             OpenError::TooMany { number: session.number + 1, of, said }
         }
@@ -278,12 +312,12 @@ async fn open_one(
 
 /// Opens all connections of a plan at once, and closes them again: whether there is room for them.
 pub(crate) fn try_all(plan: &Plan, interrupt: &AtomicBool) -> Result<(), RunError> {
-    runtime()?.block_on(async {
+    runtime()?.block_on(unless_interrupted(interrupt, async {
         for session in open_all(plan, 0..plan.connections(), interrupt).await? {
             session.close().await;
         }
         Ok(())
-    })
+    }))
 }
 
 /// Takes in what the threads tell until all are done.

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -29,7 +29,7 @@ pub(crate) struct Sleeps(Rc<RefCell<Sleeping>>);
 #[derive(Default)]
 struct Sleeping {
     due: BinaryHeap<Reverse<(Time, u64)>>,
-    wakers: Vec<(u64, Waker)>,
+    wakers: BTreeMap<u64, Waker>,
     next: u64,
 }
 
@@ -46,13 +46,8 @@ impl Sleeps {
                 sleeping.next += 1;
                 sleeping.next
             });
-            let waker = context.waker().clone();
-            match sleeping.wakers.iter_mut().find(|(of, _)| *of == number) {
-                Some((_, old)) => *old = waker,
-                None => {
-                    sleeping.wakers.push((number, waker));
-                    sleeping.due.push(Reverse((moment, number)));
-                }
+            if sleeping.wakers.insert(number, context.waker().clone()).is_none() {
+                sleeping.due.push(Reverse((moment, number)));
             }
             Poll::Pending
         })
@@ -66,8 +61,8 @@ impl Sleeps {
             && due <= now
         {
             sleeping.due.pop();
-            if let Some(at) = sleeping.wakers.iter().position(|(of, _)| *of == number) {
-                sleeping.wakers.swap_remove(at).1.wake();
+            if let Some(waker) = sleeping.wakers.remove(&number) {
+                waker.wake();
             }
         }
     }

@@ -36,7 +36,7 @@ fn main() {
     let url = format!("{}?sslmode=disable", server.url().as_str());
     let config: Config = server.url().as_str().parse().unwrap();
     let source = |text: &str| Source { name: "select.sql".into(), text: text.into(), weight: 1 };
-    execute(&config, &source(TABLE)).unwrap();
+    execute(&config, &source(TABLE), &AtomicBool::new(false)).unwrap();
     let file = std::env::temp_dir().join(format!("sekisho-select-{}.sql", std::process::id()));
     std::fs::write(&file, SCRIPT).unwrap();
     println!(

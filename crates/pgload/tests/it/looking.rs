@@ -102,3 +102,37 @@ fn a_wrong_password_and_a_place_where_nobody_is_are_told() {
     let public = look(spec(public, "select 1", Protocol::Prepared, closed(1), Until::Requests(1)));
     let RunError::Open(OpenError::Place(_)) = public.unwrap_err() else { panic!("it is public") };
 }
+
+/// A lock on a table made the look wait for ever.
+#[test]
+fn an_interruption_ends_the_look_at_a_locked_table() {
+    let url = database("create table t (k int)");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let _holds = runtime.block_on(async {
+        let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+        let driven = tokio::spawn(connection);
+        client.batch_execute("begin; lock table t").await.unwrap();
+        (client, driven)
+    });
+    let plan =
+        Plan::new(spec(&url, "select k from t", Protocol::Prepared, closed(1), Until::Requests(1)));
+    let interrupt = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            interrupt.store(true, Ordering::Relaxed);
+        });
+        let error = preflight(&plan.unwrap(), &interrupt).unwrap_err();
+        assert!(matches!(error, RunError::Interrupted), "{error}");
+    });
+}
+
+#[test]
+fn what_a_url_asks_for_and_is_not_done_is_refused() {
+    for option in ["channel_binding=require", "target_session_attrs=read-write"] {
+        let url = format!("{}?{option}", database(""));
+        let error = look(spec(&url, "select 1", Protocol::Prepared, closed(1), Until::Requests(1)));
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(option.split('=').next().unwrap()), "{error}");
+    }
+}

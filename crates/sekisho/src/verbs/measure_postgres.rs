@@ -161,8 +161,10 @@ pub(super) fn run(
     });
     let largest = largest.expect("a load is asked for");
     let plan = args.plan(&target, &scripts, largest)?;
-    let found = preflight(&plan, &session.interrupt);
-    let found = found.map_err(|error| target.explained(args, error))?;
+    let found = match preflight(&plan, &session.interrupt) {
+        Err(RunError::Interrupted) => return Ok(Verdict::Interrupted),
+        found => found.map_err(|error| target.explained(args, error))?,
+    };
     if session.interrupted() {
         return Ok(Verdict::Interrupted);
     }
@@ -315,7 +317,10 @@ impl Target {
         if let Some(path) = &args.init {
             let text = store::read_text(path, "file of SQL")?;
             let source = Source { name: path.display().to_string(), text, weight: 1 };
-            pgload::execute(&config, &source).map_err(failure)?;
+            match pgload::execute(&config, &source, &session.interrupt) {
+                Err(RunError::Interrupted) => return Ok(None),
+                filled => filled.map_err(failure)?,
+            }
         }
         Ok(Some(Target { config, private: Some(private), name: "a private server".into() }))
     }
