@@ -91,7 +91,7 @@ impl<'a> Asks<'a> {
 
     /// The class of the next request; `None` if the run has made all that it was to make.
     #[inline]
-    pub fn next(&mut self) -> Option<u32> {
+    pub fn next_class(&mut self) -> Option<u32> {
         if self.next == self.end {
             (self.next, self.end) = self.tickets.take();
             if self.next == self.end {
@@ -145,7 +145,7 @@ mod tests {
         // Threads of unequal speed: 3 to 2 to 1.
         'all: loop {
             for thread in [0, 1, 0, 2, 1, 0] {
-                match threads[thread].next() {
+                match threads[thread].next_class() {
                     Some(class) => dealt[class as usize] += 1,
                     None => break 'all,
                 }
@@ -153,7 +153,7 @@ mod tests {
             }
         }
         for thread in &mut threads {
-            while let Some(class) = thread.next() {
+            while let Some(class) = thread.next_class() {
                 dealt[class as usize] += 1;
             }
             assert!(thread.is_over());
@@ -168,7 +168,7 @@ mod tests {
         let order = |seed| {
             let tickets = Tickets::new(None, 1);
             let mut asks = Asks::new(&tickets, &set, Draw::Deck, seed, 0);
-            (0..2000).map(|_| asks.next().unwrap()).collect::<Vec<_>>()
+            (0..2000).map(|_| asks.next_class().unwrap()).collect::<Vec<_>>()
         };
         let one = order(1);
         assert_ne!(one[..1000], one[1000..]);
@@ -185,7 +185,7 @@ mod tests {
                 .map(|thread| Asks::new(&tickets, &set, Draw::Random, 1, thread))
                 .collect();
             let made: usize =
-                many.iter_mut().map(|asks| std::iter::from_fn(|| asks.next()).count()).sum();
+                many.iter_mut().map(|asks| std::iter::from_fn(|| asks.next_class()).count()).sum();
             assert_eq!(made as u64, limit);
         }
     }

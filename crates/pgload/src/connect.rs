@@ -46,7 +46,7 @@ pub enum OpenError {
     #[error(transparent)]
     Place(#[from] PlaceError),
     /// Nobody is there, or the way broke.
-    #[error("cannot connect to {place}: {error}")]
+    #[error("cannot connect to the database at {place}: {error}")]
     Way {
         /// The address.
         place: String,
@@ -218,6 +218,8 @@ pub(crate) struct Opened {
     pub(crate) cancel: Cancel,
     /// The server's release, as it says.
     pub(crate) version: String,
+    /// Its address.
+    pub(crate) place: String,
 }
 
 /// Permission to cancel what a session does.
@@ -298,7 +300,7 @@ fn addresses(place: &Place) -> Result<Vec<(String, Address)>, OpenError> {
         .collect();
     if all.is_empty() {
         let error = io::Error::new(io::ErrorKind::InvalidInput, "no host is named");
-        return Err(OpenError::Way { place: "the database".into(), error });
+        return Err(OpenError::Way { place: "the place that is named".into(), error });
     }
     Ok(all)
 }
@@ -350,7 +352,7 @@ async fn begin(
 ) -> Result<Opened, OpenError> {
     let broken = |error| OpenError::Way { place: shown(address), error };
     let mut wire = Wire::new(stream);
-    let user = place.get_user().map_or_else(|| user_of_system(), str::to_owned);
+    let user = place.get_user().map_or_else(user_of_system, str::to_owned);
     let mut parameters = vec![("client_encoding", "UTF8"), ("user", &*user)];
     parameters.extend(place.get_dbname().map(|name| ("database", name)));
     parameters.extend(place.get_options().map(|options| ("options", options)));
@@ -358,8 +360,12 @@ async fn begin(
     parameters.push(("application_name", application));
     frontend::startup_message(parameters, &mut wire.output).map_err(broken)?;
     wire.send().await.map_err(broken)?;
-    let mut opened =
-        Opened { wire, cancel: Cancel { at, process: 0, secret: 0 }, version: String::new() };
+    let mut opened = Opened {
+        wire,
+        cancel: Cancel { at, process: 0, secret: 0 },
+        version: String::new(),
+        place: shown(address),
+    };
     let mut scram = None;
     loop {
         let wire = &mut opened.wire;

@@ -118,11 +118,11 @@ impl Session {
         config: &Config,
         scripts: &Scripts,
     ) -> Result<(), OpenError> {
-        let Opened { wire, cancel, .. } = open(config).await?;
+        let Opened { wire, cancel, place, .. } = open(config).await?;
         let prepared = vec![false; scripts.statements()];
         let mut link = Link { wire, cancel, prepared, status: b'I', syncs: 0 };
         if scripts.protocol() == Protocol::Prepared {
-            let broken = |error| OpenError::Way { place: "the database".into(), error };
+            let broken = |error| OpenError::Way { place, error };
             link.prepare_all(scripts).await.map_err(broken)?;
         }
         self.link = Some(link);

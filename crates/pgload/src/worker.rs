@@ -263,7 +263,7 @@ impl<'a> Worker<'a> {
             if schedule.due() > now {
                 return;
             }
-            let Some(class) = self.post.asks.next() else {
+            let Some(class) = self.post.asks.next_class() else {
                 schedule.stop();
                 return;
             };
@@ -306,7 +306,7 @@ impl<'a> Worker<'a> {
 
     /// A client asks, as it was ready to from a moment on.
     fn ask(&mut self, session: Session, ready: Time) {
-        let Some(class) = self.post.asks.next() else {
+        let Some(class) = self.post.asks.next_class() else {
             self.parked.insert(session.number, session);
             return;
         };

@@ -56,7 +56,7 @@ impl Worker<'_> {
                     (schedule.take(), idle.last().map_or(NONE, token))
                 }
             };
-            let Some(class) = self.post.asks.next() else { return self.retire(token) };
+            let Some(class) = self.post.asks.next_class() else { return self.retire(token) };
             if !self.admit(class) {
                 continue;
             }
@@ -423,7 +423,7 @@ impl Worker<'_> {
             }
             // What fails at once must not recurse: such clients go on in the next turn.
             Source::Closed { ready, .. } if after == After::Failure => ready.push_back(Some(now)),
-            Source::Closed { .. } => match self.post.asks.next() {
+            Source::Closed { .. } => match self.post.asks.next_class() {
                 Some(class) => self.begin(class, now, now, token),
                 None => self.retire(token),
             },

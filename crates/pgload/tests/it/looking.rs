@@ -97,7 +97,7 @@ fn a_wrong_password_and_a_place_where_nobody_is_are_told() {
     let nobody = "postgresql://me@127.0.0.1:1/x";
     let nobody = look(spec(nobody, "select 1", Protocol::Prepared, closed(1), Until::Requests(1)));
     let nobody = nobody.unwrap_err().to_string();
-    assert!(nobody.contains("cannot connect to 127.0.0.1:1"), "{nobody}");
+    assert!(nobody.contains("cannot connect to the database at 127.0.0.1:1"), "{nobody}");
     let public = "postgresql://me@203.0.113.1/x";
     let public = look(spec(public, "select 1", Protocol::Prepared, closed(1), Until::Requests(1)));
     let RunError::Open(OpenError::Place(_)) = public.unwrap_err() else { panic!("it is public") };
