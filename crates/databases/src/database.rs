@@ -82,6 +82,12 @@ impl DatabaseArgs {
         format!("{command}{database}{}", " --public".repeat(self.public.into()))
     }
 
+    /// The address as it was given, without its password; none where the environment has it.
+    pub fn shown(&self) -> Option<String> {
+        let of_environment = variable("DATABASE_URL");
+        self.url().filter(|url| Some(*url) != of_environment.as_deref()).map(without_password)
+    }
+
     /// An empty variable names nothing.
     fn url(&self) -> Option<&str> {
         self.db.as_deref().filter(|url| !url.is_empty())
@@ -141,7 +147,7 @@ fn without_password(url: &str) -> String {
 }
 
 /// A word that a shell takes as it is.
-fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@=%,".contains(c);
     if word.chars().all(is_plain) {
         word.into()

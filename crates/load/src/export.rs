@@ -6,7 +6,7 @@ use std::fmt::Write;
 use measure::{ClassCounts, ErrorKind, Histogram, Interval, RunRecord};
 
 /// Every kind of error, in the order of the columns.
-const KINDS: [ErrorKind; 14] = [
+const KINDS: [ErrorKind; 32] = [
     ErrorKind::ConnectRefused,
     ErrorKind::ConnectTimeout,
     ErrorKind::ConnectOther,
@@ -21,6 +21,24 @@ const KINDS: [ErrorKind; 14] = [
     ErrorKind::Status5xx,
     ErrorKind::StatusOther,
     ErrorKind::InFlightBound,
+    ErrorKind::SerializationFailure,
+    ErrorKind::Deadlock,
+    ErrorKind::SqlRollback,
+    ErrorKind::SqlConnection,
+    ErrorKind::SqlUnsupported,
+    ErrorKind::SqlData,
+    ErrorKind::SqlConstraint,
+    ErrorKind::SqlTransactionState,
+    ErrorKind::SqlAuthorization,
+    ErrorKind::SqlSyntaxOrAccess,
+    ErrorKind::SqlResources,
+    ErrorKind::SqlLimit,
+    ErrorKind::SqlPrerequisite,
+    ErrorKind::SqlOperator,
+    ErrorKind::SqlSystem,
+    ErrorKind::SqlRaised,
+    ErrorKind::SqlInternal,
+    ErrorKind::SqlOther,
 ];
 
 /// The name of a kind's column. A new kind needs a name here, and a place in the list above.
@@ -40,6 +58,24 @@ fn column(kind: ErrorKind) -> &'static str {
         ErrorKind::Status5xx => "status_5xx",
         ErrorKind::StatusOther => "status_other",
         ErrorKind::InFlightBound => "in_flight_bound",
+        ErrorKind::SerializationFailure => "serialization_failure",
+        ErrorKind::Deadlock => "deadlock",
+        ErrorKind::SqlRollback => "sqlstate_40",
+        ErrorKind::SqlConnection => "sqlstate_08",
+        ErrorKind::SqlUnsupported => "sqlstate_0a",
+        ErrorKind::SqlData => "sqlstate_22",
+        ErrorKind::SqlConstraint => "sqlstate_23",
+        ErrorKind::SqlTransactionState => "sqlstate_25",
+        ErrorKind::SqlAuthorization => "sqlstate_28",
+        ErrorKind::SqlSyntaxOrAccess => "sqlstate_42",
+        ErrorKind::SqlResources => "sqlstate_53",
+        ErrorKind::SqlLimit => "sqlstate_54",
+        ErrorKind::SqlPrerequisite => "sqlstate_55",
+        ErrorKind::SqlOperator => "sqlstate_57",
+        ErrorKind::SqlSystem => "sqlstate_58",
+        ErrorKind::SqlRaised => "sqlstate_p0",
+        ErrorKind::SqlInternal => "sqlstate_xx",
+        ErrorKind::SqlOther => "sqlstate_other",
     }
 }
 

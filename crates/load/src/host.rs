@@ -5,7 +5,7 @@ use std::fs;
 
 use measure::Host;
 
-pub use crate::sys::{set_timer_slack_least, thread_cpu};
+pub use crate::sys::{raise_descriptor_limit, set_timer_slack_least, thread_cpu};
 
 /// The machine that this runs on; what cannot be read is left empty.
 pub fn facts() -> Host {

@@ -243,7 +243,7 @@ pub(crate) fn pin(cpu: usize) -> io::Result<()> {
 }
 
 /// Raises the limit on open descriptors as far as it goes; what it is then.
-pub(crate) fn raise_descriptor_limit() -> io::Result<u64> {
+pub fn raise_descriptor_limit() -> io::Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` lives through the call.
     check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;

@@ -271,6 +271,90 @@ pub enum ErrorKind {
     StatusOther,
     /// The generator's declared bound on requests in flight was reached; never skipped silently.
     InFlightBound,
+    /// A database refused with SQLSTATE 40001: the transaction could not be serialized.
+    SerializationFailure,
+    /// A database refused with SQLSTATE 40P01: it was the victim of a deadlock.
+    Deadlock,
+    /// A database refused with another SQLSTATE of class 40, a rollback of the transaction.
+    #[serde(rename = "sqlstate-40")]
+    SqlRollback,
+    /// A database refused with an SQLSTATE of class 08: a connection exception.
+    #[serde(rename = "sqlstate-08")]
+    SqlConnection,
+    /// A database refused with an SQLSTATE of class 0A: a feature that it does not support.
+    #[serde(rename = "sqlstate-0a")]
+    SqlUnsupported,
+    /// A database refused with an SQLSTATE of class 22: a data exception, such as a division by zero.
+    #[serde(rename = "sqlstate-22")]
+    SqlData,
+    /// A database refused with an SQLSTATE of class 23: a violated constraint.
+    #[serde(rename = "sqlstate-23")]
+    SqlConstraint,
+    /// A database refused with an SQLSTATE of class 25: a state of the transaction that does not allow the statement.
+    #[serde(rename = "sqlstate-25")]
+    SqlTransactionState,
+    /// A database refused with an SQLSTATE of class 28: an invalid authorization.
+    #[serde(rename = "sqlstate-28")]
+    SqlAuthorization,
+    /// A database refused with an SQLSTATE of class 42: a syntax error, a missing table or a missing privilege.
+    #[serde(rename = "sqlstate-42")]
+    SqlSyntaxOrAccess,
+    /// A database refused with an SQLSTATE of class 53: insufficient resources, such as too many connections.
+    #[serde(rename = "sqlstate-53")]
+    SqlResources,
+    /// A database refused with an SQLSTATE of class 54: a limit of the program that was exceeded.
+    #[serde(rename = "sqlstate-54")]
+    SqlLimit,
+    /// A database refused with an SQLSTATE of class 55: an object in another state than is needed, such as a lock not available.
+    #[serde(rename = "sqlstate-55")]
+    SqlPrerequisite,
+    /// A database refused with an SQLSTATE of class 57: an intervention: cancelled, timed out, shut down.
+    #[serde(rename = "sqlstate-57")]
+    SqlOperator,
+    /// A database refused with an SQLSTATE of class 58: an error outside it, such as of the disk.
+    #[serde(rename = "sqlstate-58")]
+    SqlSystem,
+    /// A database refused with an SQLSTATE of class P0: an exception that a function raised.
+    #[serde(rename = "sqlstate-p0")]
+    SqlRaised,
+    /// A database refused with an SQLSTATE of class XX: an internal error.
+    #[serde(rename = "sqlstate-xx")]
+    SqlInternal,
+    /// A database refused with an SQLSTATE of any other class.
+    SqlOther,
+}
+
+impl ErrorKind {
+    /// The kind of a transaction that a database refused with this SQLSTATE.
+    ///
+    /// ```
+    /// use measure::ErrorKind;
+    ///
+    /// assert_eq!(ErrorKind::of_sqlstate("40P01"), ErrorKind::Deadlock);
+    /// assert_eq!(ErrorKind::of_sqlstate("23505"), ErrorKind::SqlConstraint);
+    /// ```
+    pub fn of_sqlstate(code: &str) -> ErrorKind {
+        match (code, code.get(..2).unwrap_or_default()) {
+            ("40001", _) => ErrorKind::SerializationFailure,
+            ("40P01", _) => ErrorKind::Deadlock,
+            (_, "40") => ErrorKind::SqlRollback,
+            (_, "08") => ErrorKind::SqlConnection,
+            (_, "0A") => ErrorKind::SqlUnsupported,
+            (_, "22") => ErrorKind::SqlData,
+            (_, "23") => ErrorKind::SqlConstraint,
+            (_, "25") => ErrorKind::SqlTransactionState,
+            (_, "28") => ErrorKind::SqlAuthorization,
+            (_, "42") => ErrorKind::SqlSyntaxOrAccess,
+            (_, "53") => ErrorKind::SqlResources,
+            (_, "54") => ErrorKind::SqlLimit,
+            (_, "55") => ErrorKind::SqlPrerequisite,
+            (_, "57") => ErrorKind::SqlOperator,
+            (_, "58") => ErrorKind::SqlSystem,
+            (_, "P0") => ErrorKind::SqlRaised,
+            (_, "XX") => ErrorKind::SqlInternal,
+            _ => ErrorKind::SqlOther,
+        }
+    }
 }
 
 /// State of the generator itself in an interval.

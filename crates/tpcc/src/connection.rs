@@ -168,7 +168,10 @@ impl Config {
 
     /// The addresses that it connects to: those looked up and allowed, or, if nobody has asked yet,
     /// that.
-    pub(crate) fn judged(&self) -> Result<tokio_postgres::Config, PlaceError> {
+    ///
+    /// # Errors
+    /// As [`within`](Config::within).
+    pub fn judged(&self) -> Result<tokio_postgres::Config, PlaceError> {
         addressed(&self.place, self.reach)
     }
 
@@ -216,6 +219,12 @@ impl Config {
     /// Cancels what a connection to this database does.
     pub(super) async fn cancel(&self, token: &CancelToken) -> Result<(), Error> {
         token.cancel_query(self.encryption()).await
+    }
+
+    /// The encryption of a way to it, with the trust that is asked for: for whoever opens a connection
+    /// without tokio-postgres.
+    pub fn tls(&self) -> Arc<ClientConfig> {
+        self.encryption().0
     }
 
     fn encryption(&self) -> Encryption {

@@ -51,8 +51,9 @@ pub use record::{
     PartRecord, Plan, Record, Server,
 };
 pub use server::{Allowance, Facts, allowance, facts};
+pub use sys::Alarm;
 pub use terminals::{DeliveryResult, RunError, Watch, run, run_part};
-pub use tokio_postgres::config::{Host, SslMode};
+pub use tokio_postgres::config::{ChannelBinding, Host, SslMode, TargetSessionAttrs};
 pub use transactions::{
     Address, Delivered, Entered, Execution, Isolation, LastOrder, LineScreen, OpenError,
     OrderScreen, PaymentScreen, Performed, SESSION_SETTINGS, Screen, Session, StatusLine,

@@ -15,11 +15,17 @@ use tokio::io::unix::AsyncFd;
 /// A clock that wakes a task of tokio's at a moment, to the nanosecond, where tokio's own timers
 /// count in milliseconds.
 #[derive(Debug)]
-pub(crate) struct Alarm(AsyncFd<OwnedFd>);
+pub struct Alarm(AsyncFd<OwnedFd>);
 
 impl Alarm {
     /// An alarm of the runtime in which this is called.
-    pub(crate) fn new() -> io::Result<Alarm> {
+    ///
+    /// # Errors
+    /// If the system has no timer left.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub fn new() -> io::Result<Alarm> {
         let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
         // SAFETY: no pointers.
         let fd = check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
@@ -31,7 +37,10 @@ impl Alarm {
     }
 
     /// Rings once, after `span`; what was set before is forgotten.
-    pub(crate) fn set(&self, span: Duration) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn set(&self, span: Duration) -> io::Result<()> {
         let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let span = span.max(Duration::from_nanos(1)); // Zero would disarm it.
         let once = libc::itimerspec {
@@ -48,7 +57,10 @@ impl Alarm {
     }
 
     /// True if it has rung since this was asked last. If not, its ring wakes the task.
-    pub(crate) fn poll(&self, context: &mut Context<'_>) -> io::Result<bool> {
+    ///
+    /// # Errors
+    /// If the runtime has ended.
+    pub fn poll(&self, context: &mut Context<'_>) -> io::Result<bool> {
         let mut rang = false;
         while let Poll::Ready(ready) = self.0.poll_read_ready(context) {
             let mut ready = ready?;

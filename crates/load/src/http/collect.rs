@@ -8,8 +8,8 @@ use gate::Time;
 use measure::{Histogram, Interval};
 
 use super::plan::{Idle, Load, Plan, Trust};
-use super::tally::{Merged, Odd, Tally};
 use super::target::Scheme;
+use crate::tally::{Merged, Odd, Tally};
 
 /// A thread that sleeps when it can and yet uses more of a processor than this is a bottleneck.
 const CPU_SHARE_MAX: f64 = 0.8;

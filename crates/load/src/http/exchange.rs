@@ -57,7 +57,7 @@ impl Worker<'_> {
                     (schedule.take(), idle.last().map_or(NONE, token))
                 }
             };
-            let Some(ask) = self.post.asks.next() else { return self.retire(token) };
+            let Some(ask) = self.post.asks.next_request() else { return self.retire(token) };
             if !self.admit(ask) {
                 continue;
             }
@@ -431,7 +431,7 @@ impl Worker<'_> {
             }
             // What fails at once must not recurse: such clients go on in the next turn.
             Source::Closed { ready, .. } if after == After::Failure => ready.push_back(Some(now)),
-            Source::Closed { .. } => match self.post.asks.next() {
+            Source::Closed { .. } => match self.post.asks.next_request() {
                 Some(ask) => self.begin(ask, now, now, token),
                 None => self.retire(token),
             },

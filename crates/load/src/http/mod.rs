@@ -41,7 +41,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod asks;
 mod collect;
 mod conn;
 mod exchange;
@@ -51,24 +50,24 @@ mod probe;
 mod request;
 mod response;
 mod run;
-mod schedule;
 mod source;
 mod stream;
-mod tally;
 mod target;
 mod tls;
 mod trial;
 mod worker;
 
+pub use crate::asks::Order;
+pub use crate::probe::Probed;
 pub use crate::reach::Reach;
+pub use crate::schedule::Schedule;
 pub use plan::{
-    Closing, Connections, Idle, Load, Naming, Order, Plan, PlanError, PlanSpec, Resumption, Trust,
+    Closing, Connections, Idle, Load, Naming, Plan, PlanError, PlanSpec, Resumption, Trust,
 };
 pub use preflight::preflight;
-pub use probe::{ProbeError, Probed, probe};
+pub use probe::{ProbeError, probe};
 pub use request::{Method, Request};
 pub use run::{RunError, record, run};
-pub use schedule::Schedule;
 pub use target::{Scheme, Target, TargetError};
 pub use tls::TlsError;
 pub use trial::{Answer, Distrust, Fault, Trial, TrialError, try_each};

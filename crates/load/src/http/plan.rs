@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use gate::Time;
@@ -12,9 +11,10 @@ use workload::{Arrivals, Deck, Dist, DistError};
 
 use super::request::{Method, Request};
 use super::response::Body;
-use super::schedule::Schedule;
 use super::target::{Scheme, Target};
+use crate::asks::{Asks, Order, Tickets};
 use crate::host;
+use crate::schedule::Schedule;
 
 /// The load that is asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,20 +42,36 @@ pub enum Load {
     },
 }
 
-/// Order of the requests.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Order {
-    /// From shuffled decks that hold each request as often as its weight says: each full deck is the exact
-    /// mix.
-    Deck,
-    /// Each independently, by the weights.
-    Random,
-    /// As listed, from the beginning again after the end: the numbers of requests, as of a log. With several
-    /// threads neighbouring blocks of 16 mingle, except under a log's own gaps.
-    Listed(
-        /// The numbers, from 0.
-        Arc<[u32]>,
-    ),
+impl Load {
+    /// The load as a record has it, after a warm-up.
+    pub fn shape(&self, warmup: Duration) -> LoadShape {
+        match self {
+            Load::Closed { clients, think } => {
+                LoadShape::Closed { clients: *clients, think_s: think.mean() }
+            }
+            Load::Open { arrivals: Arrivals::Poisson { rate }, in_flight_max } => {
+                LoadShape::Poisson { rate: *rate, in_flight_max: *in_flight_max }
+            }
+            Load::Open { arrivals: Arrivals::Fixed { rate }, in_flight_max } => {
+                LoadShape::Fixed { rate: *rate, in_flight_max: *in_flight_max }
+            }
+            Load::Varying { schedule, in_flight_max } => LoadShape::Varying {
+                course: schedule.course(),
+                phases: schedule.phases(warmup.as_secs_f64()),
+                in_flight_max: *in_flight_max,
+            },
+        }
+    }
+
+    /// Moments at which an interval ends, whatever its length: the end of the warm-up and of each phase.
+    pub fn edges(&self, warmup: Duration) -> Vec<Time> {
+        let mut edges = vec![Time::ZERO + warmup];
+        if let Load::Varying { schedule, .. } = self {
+            let phases = schedule.phases(warmup.as_secs_f64());
+            edges.extend(phases.iter().map(|one| Time::from_secs_f64(one.start_s + one.length_s)));
+        }
+        edges
+    }
 }
 
 /// Use of connections.
@@ -290,11 +306,7 @@ impl Plan {
             method: request.method,
         };
         let messages = spec.requests.iter().zip(of).map(message).collect();
-        let mut edges = vec![Time::ZERO + spec.warmup];
-        if let Load::Varying { schedule, .. } = &spec.load {
-            let phases = schedule.phases(spec.warmup.as_secs_f64());
-            edges.extend(phases.iter().map(|one| Time::from_secs_f64(one.start_s + one.length_s)));
-        }
+        let edges = spec.load.edges(spec.warmup);
         Ok(Plan { spec, messages, classes, edges })
     }
 
@@ -319,7 +331,7 @@ impl Plan {
             seed: spec.seed,
             host: host::facts(),
             target: spec.target.url(),
-            load: self.load_shape(),
+            load: spec.load.shape(spec.warmup),
             until: spec.until,
             warmup_s: spec.warmup.as_secs_f64(),
             classes: self.classes.clone(),
@@ -327,22 +339,18 @@ impl Plan {
         }
     }
 
-    fn load_shape(&self) -> LoadShape {
-        match &self.spec.load {
-            Load::Closed { clients, think } => {
-                LoadShape::Closed { clients: *clients, think_s: think.mean() }
+    /// The asks of a thread.
+    pub(crate) fn asks<'a>(&self, tickets: &'a Tickets, thread: u32) -> Asks<'a> {
+        let spec = &self.spec;
+        match (&spec.load, &spec.order) {
+            (Load::Varying { schedule, .. }, Order::Listed(list)) if schedule.is_log() => {
+                Asks::in_turns(tickets, list, thread)
             }
-            Load::Open { arrivals: Arrivals::Poisson { rate }, in_flight_max } => {
-                LoadShape::Poisson { rate: *rate, in_flight_max: *in_flight_max }
+            (_, order) => {
+                let weights: Vec<u32> =
+                    spec.requests.iter().map(|request| request.weight).collect();
+                Asks::new(tickets, &weights, order, spec.seed, thread)
             }
-            Load::Open { arrivals: Arrivals::Fixed { rate }, in_flight_max } => {
-                LoadShape::Fixed { rate: *rate, in_flight_max: *in_flight_max }
-            }
-            Load::Varying { schedule, in_flight_max } => LoadShape::Varying {
-                course: schedule.course(),
-                phases: schedule.phases(self.spec.warmup.as_secs_f64()),
-                in_flight_max: *in_flight_max,
-            },
         }
     }
 }

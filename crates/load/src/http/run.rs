@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use measure::{Interval, RunRecord, RunSummary, Until};
 use thiserror::Error;
 
-use super::asks::{Asks, Tickets};
 use super::collect::{Collector, Finish};
 use super::plan::{Naming, Plan};
 use super::preflight::preflight;
 use super::target::{Scheme, Target};
 use super::tls::{Tls, TlsError};
 use super::worker::{Message, Post, Shared, Worker};
+use crate::asks::Tickets;
 
 /// Why a run could not begin. What happens later is in its record.
 #[derive(Debug, Error)]
@@ -107,7 +107,7 @@ fn drive(
             Scheme::Http => None,
             Scheme::Https => Some(Tls::new(&spec.target.host, &spec.trust, spec.resumption)?),
         };
-        let asks = Asks::new(&tickets, spec, number);
+        let asks = plan.asks(&tickets, number);
         let (out, shared) = (out.clone(), &shared);
         workers.push(Worker::new(Post {
             plan,

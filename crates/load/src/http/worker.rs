@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use gate::Time;
 use measure::Until;
 
-use super::asks::Asks;
 use super::conn::Conn;
 use super::plan::{Idle, Plan};
 use super::source::Source;
-use super::tally::Tally;
 use super::tls::Tls;
+use crate::asks::Asks;
 use crate::sys::{self, Epoll, RawAddress, Ready};
+use crate::tally::Tally;
 
 /// Size of a thread's receive buffer [B]. Longer plain bodies are thrown away in the kernel.
 const BUFFER: usize = 64 << 10;

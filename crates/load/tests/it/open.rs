@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use load::http::{Load, PlanSpec, ProbeError, probe};
+use load::probe::NoRate;
 use measure::knee::{Outcome, Probe};
 use measure::limit::{Limit, verdict};
 use measure::{LittleVerdict, Until};
@@ -157,5 +158,5 @@ fn a_probe_for_the_knee_tells_a_load_that_holds_from_one_that_does_not() {
     wrong.load = Load::Closed { clients: 3, think: Dist::Constant(0.0) };
     let at = Probe { rate: 1.0, effort: 1 };
     let refused = probe(&wrong, at, 0, length, &limit, &interrupt, &mut |_| {});
-    assert!(matches!(refused, Err(ProbeError::Closed(3))));
+    assert!(matches!(refused, Err(ProbeError::NoRate(NoRate::Closed(3)))));
 }

@@ -54,10 +54,21 @@ fn threads(run: &RunRecord) -> u32 {
 impl Wanted {
     fn note(&mut self, fault: &Fault, run: &RunRecord, has_spare: bool) {
         let open = !matches!(run.header.load, LoadShape::Closed { .. });
+        let is_sql = run.header.settings.contains_key("protocol");
         let why = match fault {
             Fault::NoSteadyInterval => {
                 self.longer = true;
                 "the run ended within its warm-up: measure longer"
+            }
+            Fault::NothingCompleted if is_sql => {
+                self.by_hand = true;
+                "no transaction was completed: see the failures by kind above, and run the script once \
+                 with `psql -f`; one that takes long needs a longer `--duration`"
+            }
+            Fault::Generator(GeneratorLimit::Connect { .. }) if is_sql => {
+                self.by_hand = true;
+                "connections could not be opened: use fewer `--clients` or `--connections`, or raise the \
+                 limits with `ulimit -n`"
             }
             Fault::NothingCompleted => {
                 self.by_hand = true;
@@ -247,6 +258,11 @@ mod tests {
         let mut kept = closed(4);
         kept.header.settings.insert("keep-alive".into(), "on".into());
         assert_eq!(changed(&kept, ports, "--clients 4"), None, "no option opens more");
+        let mut sql = closed(4);
+        sql.header.settings.insert("protocol".into(), "prepared".into());
+        let nothing =
+            change(&[(&sql, &judged(&sql, vec![Fault::NothingCompleted]))], None).unwrap();
+        assert!(nothing.why[0].contains("`psql -f`"), "{nothing:?}");
         let open = run(LoadShape::Fixed { rate: 1000.0, in_flight_max: 9 });
         let wanted = "sekisho measure http http://h/ --rate 700/s --warmup 3s --duration 5s";
         assert_eq!(changed(&open, drifts, "--rate 1000/s"), Some(wanted.into()));

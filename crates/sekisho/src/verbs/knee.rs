@@ -7,47 +7,145 @@ use std::time::{Duration, Instant};
 use cli::text::{Table, message, next, paragraph, rate, sentence, time};
 use cli::{Failure, Session, Verdict, progress, say};
 use indicatif::ProgressBar;
-use load::http::{Idle, Load, PlanSpec, ProbeError, probe};
+use load::http::{Idle, Load, PlanSpec, ProbeError, RunError, probe};
 use measure::knee::{Knee, KneeSpec, Outcome, Probe, Search, Step, WITH_WARMUP, Why};
 use measure::limit::Limit;
-use measure::{RunRecord, Until};
+use measure::{Interval, RunRecord, Until};
 use serde_json::json;
 use workload::Dist;
 
-use super::check::{Metric, Side};
+use super::check::{Expectation, Metric, Side};
 use super::http_target::press;
 use super::measure::HttpArgs;
+
+/// Knee that is wanted, of whatever has a rate.
+pub(super) struct Wanted<'a> {
+    /// The limit on a quantile that is to hold.
+    pub(super) limit: &'a Expectation,
+    /// The longest that the search may take \[s\].
+    pub(super) budget_s: f64,
+    /// Length of a probe, if it was asked for \[s\].
+    pub(super) length_given_s: Option<f64>,
+    pub(super) json: bool,
+    pub(super) idle: Idle,
+    /// Options that give the generator more, as the end of a sentence.
+    pub(super) more: &'static str,
+    /// The command of one run, without its load.
+    pub(super) command: String,
+}
+
+/// System whose knee is looked for.
+pub(super) trait System {
+    /// Runs it with one client: how long a request takes alone.
+    ///
+    /// # Errors
+    /// If it cannot be run.
+    fn alone(&mut self) -> Result<RunRecord, Failure>;
+
+    /// Makes a probe with its number, from 1, of at most this length. `sink` sees each interval.
+    ///
+    /// # Errors
+    /// If it cannot be run at this rate.
+    fn probe(
+        &mut self,
+        at: Probe,
+        number: u64,
+        length: Duration,
+        limit: &Limit,
+        sink: &mut dyn FnMut(&Interval),
+    ) -> Result<Outcome, Failure>;
+}
+
+/// HTTP server that is measured.
+struct Http<'a> {
+    args: &'a HttpArgs,
+    session: &'a Session,
+    /// The plan of a probe but for its rate and its length.
+    base: PlanSpec,
+}
+
+impl System for Http<'_> {
+    fn alone(&mut self) -> Result<RunRecord, Failure> {
+        let load = Load::Closed { clients: 1, think: Dist::Constant(0.0) };
+        let mut spec = self.args.spec(load)?;
+        spec.until = Until::Requests(100);
+        spec.warmup = Duration::ZERO;
+        spec.interval = Duration::from_millis(50);
+        press(spec, self.session, &ProgressBar::hidden())
+    }
+
+    fn probe(
+        &mut self,
+        at: Probe,
+        number: u64,
+        length: Duration,
+        limit: &Limit,
+        sink: &mut dyn FnMut(&Interval),
+    ) -> Result<Outcome, Failure> {
+        let probed = probe(&self.base, at, number, length, limit, &self.session.interrupt, sink);
+        let probed = probed.map_err(|error| match error {
+            ProbeError::Run(RunError::Start(_)) => Failure::machine(error),
+            error => Failure::usage(error),
+        })?;
+        Ok(probed.outcome)
+    }
+}
 
 pub(crate) fn run(
     args: &HttpArgs,
     session: &Session,
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
-    let limit = limit(args)?;
+    // The search says the rate of each probe.
+    let base = args.spec(args.open(1.0))?;
+    let wanted = Wanted {
+        limit: args.knee_limit().ok_or_else(no_limit)?,
+        budget_s: args.budget_s(),
+        length_given_s: args.length_given_s(),
+        json: args.json(),
+        idle: base.idle,
+        more: "`--threads`, or processors of its own with `--cpus`",
+        command: format!("sekisho measure http {}", args.url()),
+    };
+    look(&wanted, &mut Http { args, session, base }, session, out)
+}
+
+/// Failure of a search that is not told what for.
+pub(super) fn no_limit() -> Failure {
+    Failure::Usage("`--knee` needs a limit".into())
+}
+
+/// Looks for the knee of a system.
+pub(super) fn look(
+    wanted: &Wanted<'_>,
+    system: &mut dyn System,
+    session: &Session,
+    out: &mut dyn Write,
+) -> Result<Verdict, Failure> {
+    let limit = limit(wanted.limit)?;
     let mut spec = KneeSpec::for_limit(limit.quantile, limit.response.as_secs_f64());
-    spec.budget_s = args.budget_s();
-    if let Some(length_s) = args.length_given_s() {
+    spec.budget_s = wanted.budget_s;
+    if let Some(length_s) = wanted.length_given_s {
         (spec.length_min_s, spec.requests) = (length_s, 1.0);
     }
     let begun = Instant::now();
-    let alone = alone(args, session)?;
+    let alone = system.alone()?;
     let answered: u64 =
         alone.steady().iter().flat_map(|one| &one.classes).map(|c| c.completed).sum();
     if session.interrupted() && answered == 0 {
         return Ok(Verdict::Interrupted);
     }
     if answered == 0 {
-        return nothing_answered(args, &alone, out);
+        return nothing_answered(wanted, &alone, out);
     }
     let response_s = alone.judge(0.95).all.response.map_or(f64::INFINITY, |response| response.mean);
     // One request at a time is half of what a server of one slot can do at the most.
     spec.rate_first = (0.5 / response_s).clamp(spec.rate_min, spec.rate_max);
-    let told = args.knee_limit().map(ToString::to_string).unwrap_or_default();
+    let told = wanted.limit.to_string();
     let outlook = outlook(&spec, limit.quantile, response_s);
     let mut search = Search::new(spec);
     search.spend(begun.elapsed().as_secs_f64());
     let teller = Teller::new(&told, &outlook);
-    let base = args.spec(args.open(spec.rate_first))?;
     let knee = loop {
         let probe = match search.next() {
             Step::Finished(knee) => break knee,
@@ -56,7 +154,7 @@ pub(crate) fn run(
         if session.interrupted() {
             break search.stop(Why::Stopped);
         }
-        let Some((outcome, took_s)) = try_at(&base, probe, &search, &limit, session, &teller)?
+        let Some((outcome, took_s)) = try_at(system, probe, &search, &limit, session, &teller)?
         else {
             break search.stop(Why::Stopped);
         };
@@ -64,7 +162,7 @@ pub(crate) fn run(
     };
     teller.bar.finish_and_clear();
     let found = Found { knee, search: &search, elapsed_s: begun.elapsed().as_secs_f64() };
-    let verdict = show(args, &found, &told, base.idle, out)?;
+    let verdict = show(wanted, &found, &told, out)?;
     Ok(if session.interrupted() { Verdict::Interrupted } else { verdict })
 }
 
@@ -75,20 +173,8 @@ struct Found<'a> {
     elapsed_s: f64,
 }
 
-/// The server with one client: how long a request takes alone. A server that is that slow needs longer for
-/// one at all.
-fn alone(args: &HttpArgs, session: &Session) -> Result<RunRecord, Failure> {
-    let load = Load::Closed { clients: 1, think: Dist::Constant(0.0) };
-    let mut spec = args.spec(load)?;
-    spec.until = Until::Requests(100);
-    spec.warmup = Duration::ZERO;
-    spec.interval = Duration::from_millis(50);
-    let bar = ProgressBar::hidden();
-    press(spec, session, &bar)
-}
-
 fn nothing_answered(
-    args: &HttpArgs,
+    wanted: &Wanted<'_>,
     alone: &RunRecord,
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
@@ -96,16 +182,20 @@ fn nothing_answered(
     let kinds: std::collections::BTreeMap<_, u64> = alone.judge(0.95).all.errors;
     let kinds = kinds.iter().map(|(kind, n)| format!("{n} {}", super::json::name(kind)));
     let kinds = kinds.collect::<Vec<_>>().join(", ");
-    if args.json() {
+    if wanted.json {
         let object = json!({
             "verdict": verdict.word(), "exit_code": verdict.code(), "errors": kinds, "probes": [],
         });
         say(out, &format!("{object}\n"))?;
         return Ok(verdict);
     }
-    let line = format!("{}: no request was answered well; failed: {kinds}", verdict.word());
+    let line = match (kinds.is_empty(), &alone.summary) {
+        (true, Some(summary)) => format!("no request was answered in {}", time(summary.elapsed_s)),
+        _ => format!("no request was answered well; failed: {kinds}"),
+    };
+    let line = format!("{}: {line}", verdict.word());
     say(out, &sentence(&line))?;
-    say(out, &format!("\n{}", next(&format!("sekisho measure http {} --clients 1", args.url()))))?;
+    say(out, &format!("\n{}", next(&format!("{} --clients 1", wanted.command))))?;
     Ok(verdict)
 }
 
@@ -202,7 +292,7 @@ const EVERY: Duration = Duration::from_secs(10);
 
 /// One probe; none if it was interrupted.
 fn try_at(
-    base: &PlanSpec,
+    system: &mut dyn System,
     at: Probe,
     search: &Search,
     limit: &Limit,
@@ -217,26 +307,21 @@ fn try_at(
         format!("; before: {} {}", rate(probe.rate), word(*outcome))
     });
     let longest_s = WITH_WARMUP * length.as_secs_f64();
-    let mut sink = |_: &measure::Interval| {
+    let mut sink = |_: &Interval| {
         let line =
             || format!("probe {number} at {}, {} at most{before}", rate(at.rate), span(longest_s));
         teller.tick(&line);
         teller.bar.tick();
     };
-    let probed = probe(base, at, number as u64, length, limit, &session.interrupt, &mut sink);
-    let probed = probed.map_err(|error| match error {
-        ProbeError::Run(load::http::RunError::Start(_)) => Failure::machine(error),
-        error => Failure::usage(error),
-    })?;
+    let outcome = system.probe(at, number as u64, length, limit, &mut sink)?;
     if session.interrupted() {
         return Ok(None);
     }
-    Ok(Some((probed.outcome, begun.elapsed().as_secs_f64())))
+    Ok(Some((outcome, begun.elapsed().as_secs_f64())))
 }
 
-pub(super) fn limit(args: &HttpArgs) -> Result<Limit, Failure> {
-    let expectation =
-        args.knee_limit().ok_or_else(|| Failure::Usage("`--knee` needs a limit".into()))?;
+/// Limit whose knee can be looked for.
+pub(super) fn limit(expectation: &Expectation) -> Result<Limit, Failure> {
     match (expectation.metric, expectation.side, &expectation.document) {
         (Metric::Quantile(quantile), Side::Below, None) if expectation.limit > 0.0 => Ok(Limit {
             quantile,
@@ -250,16 +335,15 @@ pub(super) fn limit(args: &HttpArgs) -> Result<Limit, Failure> {
 }
 
 fn show(
-    args: &HttpArgs,
+    wanted: &Wanted<'_>,
     found: &Found<'_>,
     limit: &str,
-    idle: Idle,
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
-    let (verdict, line) = finding(&found.knee, limit);
+    let (verdict, line) = finding(&found.knee, limit, wanted.more);
     let (low, high) = ends(&found.knee);
     let probes = found.search.probes();
-    if args.json() {
+    if wanted.json {
         let probes: Vec<_> = probes
             .iter()
             .map(|(probe, outcome)| {
@@ -283,7 +367,7 @@ fn show(
             word(*outcome).into(),
         ]);
     }
-    let idle = match idle {
+    let idle = match wanted.idle {
         Idle::Sleep => "sleeping",
         Idle::Spin => "spinning",
     };
@@ -301,17 +385,17 @@ fn show(
         )),
     )?;
     if let Some(low) = low {
-        let command = format!(
-            "sekisho measure http {} --rate {}/s --expect '{limit}'",
-            args.url(),
-            (low * 0.8).round().max(1.0)
-        );
+        let rate = match 0.8 * low {
+            rate if rate >= 10.0 => format!("{rate:.0}"),
+            rate => format!("{rate:.2}"),
+        };
+        let command = format!("{} --rate {rate}/s --expect '{limit}'", wanted.command);
         say(out, &format!("\n{}", next(&command)))?;
     }
     Ok(verdict)
 }
 
-fn finding(knee: &Knee, limit: &str) -> (Verdict, String) {
+fn finding(knee: &Knee, limit: &str, more: &str) -> (Verdict, String) {
     match *knee {
         Knee::Between { low, high } => (
             Verdict::Holds,
@@ -353,10 +437,9 @@ fn finding(knee: &Knee, limit: &str) -> (Verdict, String) {
                 Why::Few => {
                     "too few requests were seen to tell: allow longer probes with `--duration`"
                 }
-                Why::Generator => {
-                    "the generator could not make the next load in time: give it more `--threads`, or \
-                     processors of its own with `--cpus`"
-                }
+                Why::Generator => &format!(
+                    "the generator could not make the next load in time: give it more {more}"
+                ),
             };
             (verdict, format!("{known}; {why}"))
         }

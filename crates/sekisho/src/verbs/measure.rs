@@ -1,4 +1,5 @@
-//! `sekisho measure http URL`: closed load, open load, load that varies, or the search for the knee.
+//! `sekisho measure http URL`: closed load, open load, load that varies, or the search for the knee. What it
+//! prints of a run, `measure postgres` prints too.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -10,13 +11,14 @@ use cli::text::{
 };
 use cli::{Failure, Session, Verdict, progress, say, store};
 use load::http::{Load, PlanSpec};
-use measure::{Judgement, LoadShape, RunRecord, Until};
+use measure::{Judgement, LoadShape, RunRecord};
 
 use super::check::{Expectation, expect};
-use super::http_load::LoadArgs;
 use super::http_preflight::preflight;
 use super::http_target::{TargetArgs, press};
 use super::invalid;
+use super::load::{LoadArgs, length_s};
+use super::measure_postgres::PostgresArgs;
 use super::phases;
 use super::typed::Typed;
 
@@ -42,6 +44,8 @@ Examples:
   sekisho measure http http://127.0.0.1:8080/ --steps 10s:100/s,10s:300/s
   sekisho measure http http://127.0.0.1:8080/ --knee 'p99<50ms'")]
     Http(Box<HttpArgs>),
+    /// Put load on PostgreSQL with SQL of your own
+    Postgres(Box<PostgresArgs>),
 }
 
 #[derive(ClapArgs)]
@@ -67,14 +71,25 @@ pub(super) struct HttpArgs {
     json: bool,
 }
 
+/// Classes of a run, as a table names them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Noun {
+    Request,
+    Script,
+}
+
 pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
-    let What::Http(args) = &args.what;
     session.catch_interrupts()?;
+    let args = match &args.what {
+        What::Http(args) => args,
+        What::Postgres(args) => return super::measure_postgres::run(args, session, out),
+    };
     let Some(runs) = args.prepared(session)? else { return Ok(Verdict::Interrupted) };
     if args.load.knee().is_some() {
         return super::knee::run(args, session, out);
     }
-    let bar = progress((runs.iter().map(length_s).sum::<f64>() * 10.0) as u64, "measuring");
+    let seconds: f64 = runs.iter().map(|spec| length_s(spec.until, &spec.load, spec.warmup)).sum();
+    let bar = progress((seconds * 10.0) as u64, "measuring");
     let mut verdict = Verdict::Holds;
     let mut kept: Vec<(PathBuf, RunRecord)> = Vec::new();
     for spec in runs {
@@ -85,7 +100,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         };
         store::write_run(&path, &record)?;
         args.export(&record)?;
-        verdict = verdict.and(show(&record, &args.expect, args.json, out)?);
+        verdict = verdict.and(show(&record, Noun::Request, &args.expect, args.json, out)?);
         kept.push((path, record));
         if session.interrupted() {
             verdict = Verdict::Interrupted;
@@ -94,28 +109,23 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     }
     bar.finish_and_clear();
     if !args.json {
-        say(out, &next_command(&kept, !args.expect.is_empty(), &session.command))?;
+        let typed = Typed::of(&session.command);
+        say(out, &next_command(&kept, !args.expect.is_empty(), typed))?;
     }
     Ok(verdict)
 }
 
-/// The length of a run, as far as it is known beforehand \[s\].
-fn length_s(spec: &PlanSpec) -> f64 {
-    match (spec.until, &spec.load) {
-        (Until::Seconds(seconds), _) => seconds + spec.warmup.as_secs_f64(),
-        (Until::Requests(_), Load::Varying { schedule, .. }) => schedule.length_s(),
-        (Until::Requests(_), _) => 0.0,
-    }
-}
-
 /// Files of the runs, the change that an invalid one needs, and what to type next.
-fn next_command(kept: &[(PathBuf, RunRecord)], is_held: bool, words: &[String]) -> String {
+pub(super) fn next_command(
+    kept: &[(PathBuf, RunRecord)],
+    is_held: bool,
+    typed: Option<Typed>,
+) -> String {
     let names: Vec<String> = kept.iter().map(|(path, _)| shell_word(path)).collect();
     let mut text = format!("\n  recorded: {}\n", names.join("\n            "));
     let judgements: Vec<Judgement> = kept.iter().map(|(_, record)| record.judge(0.95)).collect();
     let runs: Vec<(&RunRecord, &Judgement)> =
         kept.iter().map(|(_, record)| record).zip(&judgements).collect();
-    let typed = Typed::of(words);
     if let Some(change) = invalid::change(&runs, typed.clone()) {
         for why in &change.why {
             text += &paragraph(&format!("to change: {why}"));
@@ -151,8 +161,11 @@ impl HttpArgs {
     fn prepared(&self, session: &Session) -> Result<Option<Vec<PlanSpec>>, Failure> {
         let mut site = self.target.site()?;
         let mut runs = match self.load.knee() {
-            Some(_) => super::knee::limit(self).map(|_| Vec::new())?,
-            None => self.load.runs(&site)?,
+            Some(limit) => super::knee::limit(limit).map(|_| Vec::new())?,
+            None => {
+                let runs = self.load.runs(site.log.as_ref())?.into_iter();
+                runs.map(|run| run.on(site.spec.clone())).collect()
+            }
         };
         if self.out.is_some() && runs.len() > 1 {
             return Err(Failure::Usage(
@@ -183,7 +196,7 @@ impl HttpArgs {
     }
 
     pub(super) fn spec(&self, load: Load) -> Result<PlanSpec, Failure> {
-        Ok(self.load.at(load, self.target.site()?.spec))
+        Ok(self.load.at(load).on(self.target.site()?.spec))
     }
 
     pub(super) fn knee_limit(&self) -> Option<&Expectation> {
@@ -221,8 +234,9 @@ impl HttpArgs {
 }
 
 /// Prints one run and says how it ended.
-fn show(
+pub(super) fn show(
     record: &RunRecord,
+    noun: Noun,
     expectations: &[Expectation],
     json: bool,
     out: &mut dyn Write,
@@ -257,7 +271,7 @@ fn show(
     let load = super::check::load_text(record);
     say(out, &sentence(&format!("{}: {load}: {found}", verdict.word())))?;
     say(out, "\n")?;
-    say(out, &table(record, &judgement).to_string())?;
+    say(out, &table(record, noun, &judgement).to_string())?;
     if record.header.load.varies() {
         say(out, &format!("\n{}", phases::text(record, &parts)))?;
     }
@@ -268,9 +282,12 @@ fn show(
     Ok(verdict)
 }
 
-fn table(record: &RunRecord, judgement: &Judgement) -> Table {
-    let mut table =
-        Table::new(&["request", "size", "requests", "mean", "p50", "p95", "p99", "max"]);
+fn table(record: &RunRecord, noun: Noun, judgement: &Judgement) -> Table {
+    let head = match noun {
+        Noun::Request => ["request", "size", "requests"],
+        Noun::Script => ["script", "weight", "transactions"],
+    };
+    let mut table = Table::new(&[&head[..], &["mean", "p50", "p95", "p99", "max"]].concat());
     let varies = record.header.load.varies();
     // An interval is one of a steady state.
     let mean = |response: &measure::Estimate| match varies {
@@ -295,7 +312,11 @@ fn table(record: &RunRecord, judgement: &Judgement) -> Table {
         ]
     };
     for (spec, measures) in record.header.classes.iter().zip(&judgement.classes) {
-        table.row(row(&spec.name, spec.bytes.map_or("?".into(), bytes), measures));
+        let second = match noun {
+            Noun::Request => spec.bytes.map_or("?".into(), bytes),
+            Noun::Script => spec.weight.to_string(),
+        };
+        table.row(row(&spec.name, second, measures));
     }
     if judgement.classes.len() > 1 {
         table.row(row("all", String::new(), &judgement.all));

@@ -1,4 +1,4 @@
-//! A `measure http` as it was typed, to be printed again with changes: so that the command that comes next
+//! A `measure http` or `measure postgres` as it was typed, to be printed again with changes: so that the command that comes next
 //! has whatever this one needed to reach its server.
 
 use clap::{Args as _, Command};
@@ -6,6 +6,7 @@ use cli::text::quoted;
 use measure::RunRecord;
 
 use super::measure::HttpArgs;
+use super::measure_postgres::PostgresArgs;
 
 /// Options that say what one run keeps or prints, or what load it has: the next command has its own.
 const OF_ONE_RUN: [&str; 11] = [
@@ -22,10 +23,39 @@ const OF_ONE_RUN: [&str; 11] = [
     "in-flight",
 ];
 
-/// Words of a `measure http`.
+/// What is pressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Engine {
+    Http,
+    Postgres,
+}
+
+impl Engine {
+    fn of(word: &str) -> Option<Engine> {
+        [Engine::Http, Engine::Postgres].into_iter().find(|engine| engine.word() == word)
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Engine::Http => "http",
+            Engine::Postgres => "postgres",
+        }
+    }
+
+    fn command(self) -> Command {
+        let command = Command::new(self.word());
+        match self {
+            Engine::Http => HttpArgs::augment_args(command),
+            Engine::Postgres => PostgresArgs::augment_args(command),
+        }
+    }
+}
+
+/// Words of a `measure`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Typed {
-    /// What is not an option: the URL, or several.
+    engine: Engine,
+    /// What is no long option: the URL or several, scripts, short options and their values.
     targets: Vec<String>,
     /// Options with their values, in the order of the command line.
     options: Vec<(String, Option<String>)>,
@@ -34,22 +64,23 @@ pub(crate) struct Typed {
 impl Typed {
     /// The command of a record, if it is a `measure http`.
     pub(crate) fn of_record(record: &RunRecord) -> Option<Typed> {
-        Typed::of(&record.header.command)
+        Typed::of(&record.header.command).filter(|typed| typed.engine == Engine::Http)
     }
 
-    /// Words of a command line, the program first, if they are a `measure http`.
+    /// Words of a command line, the program first, if they are a `measure`.
     pub(crate) fn of(words: &[String]) -> Option<Typed> {
-        let [_, measure, http, rest @ ..] = words else { return None };
-        if measure != "measure" || http != "http" {
+        let [_, measure, engine, rest @ ..] = words else { return None };
+        if measure != "measure" {
             return None;
         }
-        let known = HttpArgs::augment_args(Command::new("http"));
+        let engine = Engine::of(engine)?;
+        let known = engine.command();
         let takes_value = |name: &str| {
             let mut all = known.get_arguments();
             let found = all.find(|argument| argument.get_long() == Some(name));
             found.is_some_and(|argument| argument.get_action().takes_values())
         };
-        let mut typed = Typed { targets: Vec::new(), options: Vec::new() };
+        let mut typed = Typed { engine, targets: Vec::new(), options: Vec::new() };
         let mut words = rest.iter();
         while let Some(word) = words.next() {
             let Some(option) = word.strip_prefix("--") else {
@@ -112,7 +143,7 @@ impl Typed {
 
     /// The command line, as a shell reads it.
     pub(crate) fn line(&self) -> String {
-        let mut line = "sekisho measure http".to_owned();
+        let mut line = format!("sekisho measure {}", self.engine.word());
         for target in &self.targets {
             line += &format!(" {}", quoted(target));
         }
@@ -151,6 +182,10 @@ mod tests {
         );
         assert_eq!(again.without("header").values("clients").collect::<Vec<_>>(), ["8"]);
         assert_eq!(typed("sekisho measure http --json"), None);
+        let sql =
+            typed("sekisho measure postgres a.sql@2 -D x=1 --max-tries 3 --rate=9/s").unwrap();
+        let wanted = "sekisho measure postgres a.sql@2 -D x=1 --max-tries 3 --clients 1";
+        assert_eq!(sql.for_another_load().with("clients", 1).line(), wanted);
         assert_eq!(typed("sekisho demo"), None);
     }
 }

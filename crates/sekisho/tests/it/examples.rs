@@ -110,8 +110,8 @@ fn prepare(folder: &Path) {
     assert_eq!(sekisho(folder, &ask).code, 0);
 }
 
-/// All verbs whose examples are run.
-const KNOWN: [&str; 34] = [
+/// The verbs whose examples are run.
+const KNOWN: [&str; 35] = [
     "ask",
     "ask bottleneck",
     "ask capacity",
@@ -129,6 +129,7 @@ const KNOWN: [&str; 34] = [
     "gate http",
     "gate postgres",
     "measure http",
+    "measure postgres",
     "replay",
     "report",
     "reproduce",
@@ -172,6 +173,7 @@ fn every_verb_has_an_example_that_works() {
             (Some(of), _) => accepted(&folder, &line, of),
             (_, Some("gate")) if line.contains(" postgres ") => monitors(&folder, &line),
             (_, Some("gate")) => gates(&folder, &line),
+            (_, Some("measure")) if line.contains(" postgres ") => own_sql(&folder, &line),
             (_, Some("measure")) => measures(&folder, &line),
             (_, Some("tpcc")) if line.contains(" report ") => works(&folder, &line, &codes),
             (_, Some("tpcc")) if line.contains(" merge ") => merges(&line, &codes),
@@ -445,6 +447,31 @@ fn loads(folder: &Path, line: &str, codes: &[i32], server: &Private) -> String {
     assert!(line.contains(&url) && line.contains(warehouses()), "{line}");
     works(folder, &line, codes);
     url
+}
+
+/// Load of own SQL on a database of a private server that holds what the scripts name, or on a private one
+/// that they fill. Judged as it says: the machine may have no time for it.
+#[track_caller]
+fn own_sql(folder: &Path, line: &str) {
+    let tables = "create table if not exists item (id int primary key, price int); \
+                  insert into item select i, i from generate_series(1, 100) i";
+    let script = "\\set item random(1, 100)\nselect price from item where id = :item;\n";
+    let tables_file = tables.replace("; ", ";\n");
+    let files = [("shop.sql", script), ("pay.sql", script), ("browse.sql", script)];
+    for (name, text) in files.into_iter().chain([("schema.sql", &*tables_file)]) {
+        fs::write(folder.join(name), text).expect("a folder of our own");
+    }
+    let url = database(&format!("own_sql_{}", line.len()));
+    ask(&url, tables).expect("they are statements");
+    let mut typed = line.replace("\"$DATABASE_URL\"", &format!("'{url}'"));
+    if !line.contains("DATABASE_URL") && !line.contains("--init") {
+        typed += &format!(" --db '{url}'");
+    }
+    // Short, but for the search, which is short by its limit.
+    typed += if line.contains("--knee") { " --duration 100ms" } else { " --duration 500ms" };
+    let ended = shell(folder, &typed).ended(PATIENCE);
+    assert!([0, 3, 4, 5].contains(&ended.code), "{line}: {ended:?}");
+    assert!(ended.out.contains("measuring "), "{line}: {ended:?}");
 }
 
 /// Listens on a free port, before a database of a private server, until it is told to stop.

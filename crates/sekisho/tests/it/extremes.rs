@@ -126,7 +126,10 @@ fn options_of_servers_take_any_number() {
     let [postgres, load] = [of(POSTGRES), of("tpcc load --warehouses 1")];
     let [run, stress, find, tune] = ["run", "stress", "find --max-warehouses 2", "tune"]
         .map(|verb| of(&format!("tpcc {verb}")));
+    let own_sql = of("measure postgres own.sql --duration 100ms");
+    let own_open = format!("{own_sql} --rate 10/s");
     let scratch = folder();
+    std::fs::write(scratch.join("own.sql"), "select 1;").expect("a folder of our own");
     swept(
         &scratch.join(""),
         &[
@@ -135,6 +138,11 @@ fn options_of_servers_take_any_number() {
             ("measure http http://127.0.0.1:1/", "knee", &LIMITS),
             ("measure http http://127.0.0.1:1/ --clients 1", "duration", &TIMES),
             (MEASURE, "threads", &COUNTS),
+            (&own_open, "connections", &COUNTS),
+            (&own_open, "in-flight", &COUNTS),
+            (&own_sql, "rate", &RATES),
+            (&own_sql, "clients", &COUNTS),
+            (&own_open, "max-tries", &COUNTS),
             (MEASURE, "warmup", &TIMES),
             (MEASURE, "timeout", &TIMES),
             (MEASURE, "think", &TIMES),

@@ -37,6 +37,7 @@ mod json;
 mod late_work;
 mod live_policies;
 mod monitoring;
+mod own_sql;
 mod parquet_files;
 mod placing;
 mod progress;

@@ -11,27 +11,44 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use workload::{Chance, Deck, Draw, Drawing, stream};
 
-use super::plan::{Load, Order, PlanSpec};
-
-/// Streams of chance, by use; a thread's number is added.
-pub(crate) const ARRIVALS: u64 = 0;
-pub(crate) const THINKING: u64 = 1 << 20;
+// Streams of chance, by use; a thread's number is added.
+/// The stream of a thread's arrivals.
+pub const ARRIVALS: u64 = 0;
+/// The stream of a thread's think times.
+pub const THINKING: u64 = 1 << 20;
 const DRAWING: u64 = 1 << 21;
 const DECKS: u64 = 1 << 40;
+
+/// Order of the requests.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Order {
+    /// From shuffled decks that hold each request as often as its weight says: each full deck is the exact
+    /// mix.
+    Deck,
+    /// Each independently, by the weights.
+    Random,
+    /// As listed, from the beginning again after the end: the numbers of requests, as of a log. With several
+    /// threads neighbouring blocks of 16 mingle, except under a log's own gaps.
+    Listed(
+        /// The numbers, from 0.
+        Arc<[u32]>,
+    ),
+}
 
 /// Numbers that a thread takes at once: enough that the shared counter costs nothing.
 const BLOCK: u64 = 16;
 
 /// The requests of a run, given out.
 #[derive(Debug)]
-pub(crate) struct Tickets {
+pub struct Tickets {
     next: AtomicU64,
     limit: u64,
     threads: u64,
 }
 
 impl Tickets {
-    pub(crate) fn new(limit: Option<u64>, threads: u32) -> Tickets {
+    /// All that may be asked for in a run, or no limit, for so many threads.
+    pub fn new(limit: Option<u64>, threads: u32) -> Tickets {
         let limit = limit.unwrap_or(u64::MAX / 2);
         Tickets { next: AtomicU64::new(0), limit, threads: u64::from(threads) }
     }
@@ -55,7 +72,7 @@ impl Tickets {
 
 /// One thread's view of what is asked for next.
 #[derive(Debug)]
-pub(crate) struct Asks<'a> {
+pub struct Asks<'a> {
     tickets: &'a Tickets,
     next: u64,
     end: u64,
@@ -73,22 +90,29 @@ enum Source {
 }
 
 impl<'a> Asks<'a> {
-    /// The asks of thread `number`.
-    pub(crate) fn new(tickets: &'a Tickets, spec: &PlanSpec, number: u32) -> Asks<'a> {
-        let turns = match &spec.load {
-            Load::Varying { schedule, .. } if schedule.is_log() => Some(u64::from(spec.threads)),
-            _ => None,
-        };
-        let source = Source::new(spec, u64::from(number));
-        let Some(step) = turns else { return Asks { tickets, next: 0, end: 0, turns, source } };
-        let rows = if let Source::Listed(list) = &source { list.len() as u64 } else { 0 };
-        let end = rows.min(tickets.limit);
-        Asks { tickets, next: u64::from(number).min(end), end, turns: Some(step), source }
+    /// The asks of thread number `thread` for requests of these weights.
+    pub fn new(
+        tickets: &'a Tickets,
+        weights: &[u32],
+        order: &Order,
+        seed: u64,
+        thread: u32,
+    ) -> Asks<'a> {
+        let source = Source::new(weights, order, seed, u64::from(thread));
+        Asks { tickets, next: 0, end: 0, turns: None, source }
+    }
+
+    /// The asks of thread number `thread` where each arrival stands for the request of a list that has its
+    /// number: the threads take turns, and nothing comes after the end of the list.
+    pub fn in_turns(tickets: &'a Tickets, list: &Arc<[u32]>, thread: u32) -> Asks<'a> {
+        let end = (list.len() as u64).min(tickets.limit);
+        let (next, turns) = (u64::from(thread).min(end), Some(tickets.threads));
+        Asks { tickets, next, end, turns, source: Source::Listed(Arc::clone(list)) }
     }
 
     /// The number of the next request among the plan's; `None` if the run has made all that it was to make.
     #[inline]
-    pub(crate) fn next(&mut self) -> Option<u32> {
+    pub fn next_request(&mut self) -> Option<u32> {
         if self.next == self.end {
             if self.turns.is_some() {
                 return None;
@@ -104,24 +128,23 @@ impl<'a> Asks<'a> {
     }
 
     /// True if no request is left to be made.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.next == self.end && (self.turns.is_some() || self.tickets.all_given())
     }
 }
 
 impl Source {
-    fn new(spec: &PlanSpec, thread: u64) -> Source {
-        let weights: Vec<u32> = spec.requests.iter().map(|request| request.weight).collect();
-        match &spec.order {
+    fn new(weights: &[u32], order: &Order, seed: u64, thread: u64) -> Source {
+        match order {
             Order::Listed(list) => Source::Listed(Arc::clone(list)),
             _ if weights.len() == 1 => Source::One,
             Order::Random => Source::Random {
-                drawing: Drawing::of_weights(&weights, Draw::Random),
-                chance: stream(spec.seed, DRAWING + thread),
+                drawing: Drawing::of_weights(weights, Draw::Random),
+                chance: stream(seed, DRAWING + thread),
             },
             Order::Deck => Source::Deck {
-                fresh: Deck::of_weights(&weights),
-                seed: spec.seed,
+                fresh: Deck::of_weights(weights),
+                seed,
                 number: None,
                 cards: Vec::new(),
             },
@@ -151,35 +174,22 @@ impl Source {
 
 #[cfg(test)]
 mod tests {
-    use measure::Until;
-    use workload::{Dist, DocumentSet};
-
     use super::*;
-    use crate::http::{Reach, Request, Schedule, Target};
 
-    /// A plan's spec of these documents, drawn so.
-    fn spec(set: &DocumentSet, order: Order, seed: u64) -> PlanSpec {
-        let target = Target::parse("http://127.0.0.1/", Reach::Private).unwrap();
-        let load = Load::Closed { clients: 1, think: Dist::Constant(0.0) };
-        let mut spec = PlanSpec::new(target, load, Until::Seconds(1.0));
-        spec.requests = Request::documents(&spec.target, set);
-        (spec.order, spec.seed) = (order, seed);
-        spec
-    }
+    /// WebStone's mix, per thousand.
+    const WEIGHTS: [u32; 5] = [350, 500, 140, 9, 1];
 
     #[test]
     fn a_deck_dealt_over_threads_is_exact_per_thousand() {
-        let set = DocumentSet::webstone();
         let tickets = Tickets::new(Some(3_000), 3);
-        let spec = spec(&set, Order::Deck, 7);
         let mut threads: Vec<Asks> =
-            (0..3).map(|thread| Asks::new(&tickets, &spec, thread)).collect();
-        let mut dealt = vec![0; set.len()];
+            (0..3).map(|thread| Asks::new(&tickets, &WEIGHTS, &Order::Deck, 7, thread)).collect();
+        let mut dealt = vec![0; WEIGHTS.len()];
         let mut mine = [0; 3];
         // Threads of unequal speed: 3 to 2 to 1.
         'all: loop {
             for thread in [0, 1, 0, 2, 1, 0] {
-                match threads[thread].next() {
+                match threads[thread].next_request() {
                     Some(class) => dealt[class as usize] += 1,
                     None => break 'all,
                 }
@@ -187,7 +197,7 @@ mod tests {
             }
         }
         for thread in &mut threads {
-            while let Some(class) = thread.next() {
+            while let Some(class) = thread.next_request() {
                 dealt[class as usize] += 1;
             }
             assert!(thread.is_over());
@@ -200,9 +210,8 @@ mod tests {
     fn neither_decks_nor_seeds_repeat() {
         let order = |seed| {
             let tickets = Tickets::new(None, 1);
-            let spec = spec(&DocumentSet::webstone(), Order::Deck, seed);
-            let mut asks = Asks::new(&tickets, &spec, 0);
-            (0..2000).map(|_| asks.next().unwrap()).collect::<Vec<_>>()
+            let mut asks = Asks::new(&tickets, &WEIGHTS, &Order::Deck, seed, 0);
+            (0..2000).map(|_| asks.next_request().unwrap()).collect::<Vec<_>>()
         };
         let one = order(1);
         assert_ne!(one[..1000], one[1000..]);
@@ -214,34 +223,33 @@ mod tests {
     fn a_limit_is_exact() {
         for (limit, threads) in [(1, 1), (17, 4), (1000, 2)] {
             let tickets = Tickets::new(Some(limit), threads);
-            let spec = spec(&DocumentSet::single("x", 1), Order::Random, 1);
-            let mut many: Vec<Asks> =
-                (0..threads).map(|thread| Asks::new(&tickets, &spec, thread)).collect();
-            let made: usize =
-                many.iter_mut().map(|asks| std::iter::from_fn(|| asks.next()).count()).sum();
+            let mut many: Vec<Asks> = (0..threads)
+                .map(|thread| Asks::new(&tickets, &[1], &Order::Random, 1, thread))
+                .collect();
+            let made: usize = many
+                .iter_mut()
+                .map(|asks| std::iter::from_fn(|| asks.next_request()).count())
+                .sum();
             assert_eq!(made as u64, limit);
         }
     }
 
     #[test]
     fn a_list_is_gone_through_in_its_order_again_and_again() {
-        let mut spec = spec(&DocumentSet::webstone(), Order::Listed(vec![4, 0, 0, 2].into()), 1);
+        let list: Arc<[u32]> = vec![4, 0, 0, 2].into();
         let tickets = Tickets::new(Some(10), 1);
-        let mut asks = Asks::new(&tickets, &spec, 0);
-        let made: Vec<u32> = std::iter::from_fn(|| asks.next()).collect();
+        let mut asks = Asks::new(&tickets, &WEIGHTS, &Order::Listed(Arc::clone(&list)), 1, 0);
+        let made: Vec<u32> = std::iter::from_fn(|| asks.next_request()).collect();
         assert_eq!(made, [4, 0, 0, 2, 4, 0, 0, 2, 4, 0]);
         // With its own gaps a log ends, and each arrival has its request, whichever thread makes it.
-        let schedule = Schedule::log(vec![0.0, 0.1, 0.2, 0.3], 1.0);
-        spec.load = Load::Varying { schedule, in_flight_max: 10 };
         for (limit, rows) in [(None, vec![4, 0, 0, 2]), (Some(3), vec![4, 0, 0])] {
             for threads in 1..6 {
-                spec.threads = threads;
                 let tickets = Tickets::new(limit, threads);
                 let mut made = vec![None; rows.len()];
                 for thread in 0..threads {
-                    let mut asks = Asks::new(&tickets, &spec, thread);
+                    let mut asks = Asks::in_turns(&tickets, &list, thread);
                     let mut at = thread as usize;
-                    while let Some(request) = asks.next() {
+                    while let Some(request) = asks.next_request() {
                         made[at] = Some(request);
                         at += threads as usize;
                     }

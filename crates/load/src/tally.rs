@@ -7,17 +7,25 @@ use measure::{ClassCounts, ErrorKind, GeneratorHealth, Histogram, Interval};
 
 /// Observations of one thread in one interval.
 #[derive(Debug)]
-pub(crate) struct Tally {
-    pub(crate) start: Time,
-    pub(crate) end: Time,
-    pub(crate) classes: Vec<ClassCounts>,
-    pub(crate) started: u64,
-    pub(crate) connects: u64,
-    pub(crate) lag: Histogram,
-    pub(crate) cpu: Duration,
-    pub(crate) odd: Odd,
+pub struct Tally {
+    /// Its start.
+    pub start: Time,
+    /// Its end, once it is over.
+    pub end: Time,
+    /// By class, requests that ended.
+    pub classes: Vec<ClassCounts>,
+    /// Requests whose intended start fell into it.
+    pub started: u64,
+    /// Connections that were opened.
+    pub connects: u64,
+    /// Actual less intended start of each request.
+    pub lag: Histogram,
+    /// CPU time that the thread used.
+    pub cpu: Duration,
     /// By class: true if an answer had another size than the class.
-    pub(crate) resized: Vec<bool>,
+    pub resized: Vec<bool>,
+    /// Facts beside the counts.
+    pub odd: Odd,
     /// Time in flight, summed over requests, since `start` \[ns\]. Each start subtracts its moment and
     /// each end adds its own, modulo 2^64: only the sum must fit.
     area: u64,
@@ -25,19 +33,20 @@ pub(crate) struct Tally {
 
 /// Facts that the user should know, and no field of the record tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Odd {
+pub struct Odd {
     /// Requests sent again because a reused connection was closed before their response began.
-    pub(crate) retried: u64,
+    pub retried: u64,
     /// Bytes came that nobody had asked for, on an idle connection.
-    pub(crate) unasked: u64,
+    pub unasked: u64,
     /// No port was left to connect from.
-    pub(crate) no_ports: u64,
+    pub no_ports: u64,
     /// No descriptor was left.
-    pub(crate) no_descriptors: u64,
+    pub no_descriptors: u64,
 }
 
 impl Tally {
-    pub(crate) fn new(classes: usize, start: Time, in_flight: u64) -> Tally {
+    /// An interval that begins with so many requests in flight.
+    pub fn new(classes: usize, start: Time, in_flight: u64) -> Tally {
         Tally {
             start,
             end: start,
@@ -54,30 +63,31 @@ impl Tally {
 
     /// A request came into flight.
     #[inline]
-    pub(crate) fn begin(&mut self, intended: Time) {
+    pub fn begin(&mut self, intended: Time) {
         self.area = self.area.wrapping_sub(intended.as_nanos());
     }
 
     /// A request left flight.
     #[inline]
-    pub(crate) fn end(&mut self, at: Time) {
+    pub fn end(&mut self, at: Time) {
         self.area = self.area.wrapping_add(at.as_nanos());
     }
 
     /// The interval is over, with so many requests still in flight.
-    pub(crate) fn close(&mut self, at: Time, in_flight: u64) {
+    pub fn close(&mut self, at: Time, in_flight: u64) {
         self.end = at;
         self.area = self.area.wrapping_add(in_flight.wrapping_mul(at.as_nanos()));
     }
 
-    pub(crate) fn fail(&mut self, class: u32, kind: ErrorKind) {
+    /// A request of a class failed.
+    pub fn fail(&mut self, class: u32, kind: ErrorKind) {
         *self.classes[class as usize].errors.entry(kind).or_default() += 1;
     }
 }
 
 /// The parts of one interval, merged as they come.
 #[derive(Debug)]
-pub(crate) struct Merged {
+pub struct Merged {
     start: Time,
     end: Time,
     classes: Vec<ClassCounts>,
@@ -91,7 +101,8 @@ pub(crate) struct Merged {
 }
 
 impl Merged {
-    pub(crate) fn new(classes: usize, threads: usize, start: Time) -> Merged {
+    /// An interval of which no thread has told yet.
+    pub fn new(classes: usize, threads: usize, start: Time) -> Merged {
         Merged {
             start,
             end: start,
@@ -104,7 +115,8 @@ impl Merged {
         }
     }
 
-    pub(crate) fn add(&mut self, thread: usize, part: Tally) {
+    /// Adds the part of a thread.
+    pub fn add(&mut self, thread: usize, part: Tally) {
         self.end = self.end.max(part.end);
         for (sum, of_part) in self.classes.iter_mut().zip(part.classes) {
             sum.completed += of_part.completed;
@@ -123,7 +135,8 @@ impl Merged {
         self.area = self.area.wrapping_add(part.area as i64);
     }
 
-    pub(crate) fn into_interval(self) -> Interval {
+    /// The interval, all parts together.
+    pub fn into_interval(self) -> Interval {
         let length = self.end.since(self.start);
         let nanos = length.as_nanos().max(1) as f64;
         Interval {

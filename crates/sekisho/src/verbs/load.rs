@@ -12,7 +12,6 @@ use measure::{ArrivalSpacing, Until};
 use workload::{Arrivals, Dist};
 
 use super::check::Expectation;
-use super::http_target::Site;
 
 #[derive(ClapArgs)]
 #[command(next_help_heading = "Load")]
@@ -59,6 +58,33 @@ pub(crate) struct LoadArgs {
     /// Length at the start of each run that is not used: 1 s, or none under a log's own gaps
     #[arg(long, value_name = "TIME")]
     warmup: Option<Span>,
+}
+
+/// Run that is asked for, whatever is pressed.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) load: Load,
+    pub(crate) until: Until,
+    pub(crate) warmup: Duration,
+    /// The length of the record's intervals, where it is not the usual one.
+    pub(crate) interval: Option<Duration>,
+}
+
+impl Run {
+    /// The same against an HTTP server.
+    pub(crate) fn on(self, spec: PlanSpec) -> PlanSpec {
+        let Run { load, until, warmup, interval } = self;
+        PlanSpec { load, until, warmup, interval: interval.unwrap_or(spec.interval), ..spec }
+    }
+}
+
+/// The length of a run, as far as it is known beforehand \[s\].
+pub(crate) fn length_s(until: Until, load: &Load, warmup: Duration) -> f64 {
+    match (until, load) {
+        (Until::Seconds(seconds), _) => seconds + warmup.as_secs_f64(),
+        (Until::Requests(_), Load::Varying { schedule, .. }) => schedule.length_s(),
+        (Until::Requests(_), _) => 0.0,
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -162,41 +188,40 @@ impl LoadArgs {
     }
 
     /// A run at this load, of the usual length and warm-up.
-    pub(crate) fn at(&self, load: Load, spec: PlanSpec) -> PlanSpec {
-        let warmup = Duration::from_secs_f64(self.warmup_s());
-        let interval = match self.until() {
+    pub(crate) fn at(&self, load: Load) -> Run {
+        let until = self.until();
+        let interval = match until {
             Until::Seconds(length) if length < LENGTH_S => {
-                Duration::from_secs_f64((length / INTERVALS).max(INTERVAL_MIN_S))
+                Some(Duration::from_secs_f64((length / INTERVALS).max(INTERVAL_MIN_S)))
             }
-            _ => spec.interval,
+            _ => None,
         };
-        PlanSpec { load, until: self.until(), warmup, interval, ..spec }
+        Run { load, until, warmup: Duration::from_secs_f64(self.warmup_s()), interval }
     }
 
-    /// The runs that are asked for, each with its load, its end and its warm-up.
+    /// The runs that are asked for, where there may be a log with its own gaps.
     ///
     /// # Errors
     /// If no load is, or a schedule is none.
-    pub(crate) fn runs(&self, site: &Site) -> Result<Vec<PlanSpec>, Failure> {
+    pub(crate) fn runs(&self, log: Option<&Schedule>) -> Result<Vec<Run>, Failure> {
         if let Some(schedule) = self.schedule()? {
             let until = Until::Seconds(schedule.length_s());
             let load = Load::Varying { schedule, in_flight_max: self.in_flight };
-            return Ok(vec![PlanSpec { until, ..self.at(load, site.spec.clone()) }]);
+            return Ok(vec![Run { until, ..self.at(load) }]);
         }
         if let Some(Rate(rate)) = self.rate {
-            return Ok(vec![self.at(self.open(rate), site.spec.clone())]);
+            return Ok(vec![self.at(self.open(rate))]);
         }
         if !self.clients.is_empty() {
             let think = match self.think {
                 Some(Span(mean)) if mean > 0.0 => Dist::Exponential { mean },
                 _ => Dist::Constant(0.0),
             };
-            let closed =
-                |&clients: &u32| self.at(Load::Closed { clients, think }, site.spec.clone());
+            let closed = |&clients: &u32| self.at(Load::Closed { clients, think });
             return Ok(self.clients.iter().map(closed).collect());
         }
-        if let Some(schedule) = &site.log {
-            return Ok(vec![self.own_gaps(schedule, site)]);
+        if let Some(schedule) = log {
+            return Ok(vec![self.own_gaps(schedule)]);
         }
         Err(Failure::Usage(
             "say what load: `--clients 1,8,32` (closed), `--rate 200/s` (open), `--steps`, `--ramp`, \
@@ -206,18 +231,18 @@ impl LoadArgs {
     }
 
     /// A log with its own gaps: to its last answer, where nothing says otherwise.
-    fn own_gaps(&self, schedule: &Schedule, site: &Site) -> PlanSpec {
+    fn own_gaps(&self, schedule: &Schedule) -> Run {
         let until = match (self.duration, self.requests) {
             (Some(Span(length)), _) => Until::Seconds(length),
             (None, Some(requests)) => Until::Requests(requests),
             (None, None) => Until::Requests(schedule.arrivals() as u64),
         };
         let warmup = self.warmup.map_or(0.0, |Span(length)| length);
-        PlanSpec {
+        Run {
             load: Load::Varying { schedule: schedule.clone(), in_flight_max: self.in_flight },
             until,
             warmup: Duration::from_secs_f64(warmup),
-            ..site.spec.clone()
+            interval: None,
         }
     }
 

@@ -1,0 +1,511 @@
+//! `sekisho measure postgres FILE.sql`: a user's own SQL, under closed load, open load, load that varies, or
+//! in search of the knee.
+
+use std::collections::HashSet;
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ::load::asks::Order;
+use ::load::http::{Idle, Load, Naming};
+use ::tpcc::{Config, verify};
+use clap::{Args as ClapArgs, ValueEnum};
+use cli::text::{paragraph, rate, sentence};
+use cli::{Failure, Session, Verdict, progress, say, store, tool};
+use indicatif::ProgressBar;
+use measure::knee::{Outcome, Probe};
+use measure::limit::Limit;
+use measure::{Interval, RunRecord, Until};
+use pgload::script::{Protocol, Scripts, Source};
+use pgload::{Plan, PlanSpec, RunError, preflight, probe, record_until};
+use postgres::{Private, StartError};
+use workload::Dist;
+
+use super::check::Expectation;
+use super::knee::{System, Wanted, limit, look, no_limit};
+use super::load::{LoadArgs, Run, length_s};
+use super::measure::{Noun, next_command, show};
+use super::typed::Typed;
+use databases::PrivateArgs;
+use databases::{DatabaseArgs, quoted};
+
+/// Text where no script is given.
+const NO_SCRIPT: &str = "no script is given: write the SQL of one transaction into a file, such as\n\n    \
+    \\set item random(1, 100000)\n    select price from item where id = :item;\n\n\
+    and name it: `sekisho measure postgres shop.sql --clients 1,4,16`";
+/// Connections of a private server beside those of a run.
+const CONNECTIONS_SPARE: u32 = 10;
+
+#[derive(ClapArgs)]
+#[command(after_help = "\
+A script is what pgbench takes with -f: SQL, and the meta-commands \\set, \\sleep,
+\\gset, \\aset, \\if, \\elif, \\else, \\endif, \\startpipeline, \\syncpipeline and
+\\endpipeline. It is one transaction, which counts as one request. Every
+statement is parsed by the server before the load begins. With no database
+named, a private PostgreSQL is started, and removed at the end.
+
+Examples:
+  sekisho measure postgres shop.sql --db \"$DATABASE_URL\" --clients 1,4,16
+  sekisho measure postgres pay.sql@4 browse.sql@10 --rate 200/s
+  sekisho measure postgres shop.sql --init schema.sql --knee 'p99<50ms'")]
+pub(super) struct PostgresArgs {
+    /// Scripts, each the SQL of a transaction; FILE@4 is chosen four times as often as FILE
+    #[arg(value_name = "FILE[@WEIGHT]")]
+    files: Vec<String>,
+    #[command(flatten)]
+    database: DatabaseArgs,
+    #[command(flatten)]
+    private: PrivateArgs,
+    /// SQL that fills the private PostgreSQL before the runs
+    #[arg(long, value_name = "FILE")]
+    init: Option<PathBuf>,
+    #[command(flatten)]
+    load: LoadArgs,
+    /// Connections of an open load; an arrival that finds none free waits for one, and that counts
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    connections: u32,
+    /// How statements are sent, pgbench's -M
+    #[arg(long, short = 'M', value_enum, value_name = "PROTOCOL", default_value = "prepared")]
+    protocol: ProtocolName,
+    /// Give a variable a value
+    #[arg(long, short = 'D', value_name = "NAME=VALUE")]
+    define: Vec<String>,
+    /// Tries of a transaction that a serialization failure or a deadlock ends; 0 has no limit
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    max_tries: u32,
+    /// How scripts are drawn by their weights
+    #[arg(long, value_enum, default_value = "deck")]
+    draw: DrawName,
+    /// Generator threads
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: u32,
+    /// Hold every run against a limit, such as 'p99<50ms', 'errors<1%', 'p99(pay.sql)<20ms'
+    #[arg(long, value_name = "LIMIT")]
+    expect: Vec<Expectation>,
+    /// The seed of all chance
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Keep the record here rather than under .sekisho/runs/ (one run only)
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Also write a row for each interval and script
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Also write an HdrHistogram interval log, scripts as tags
+    #[arg(long, value_name = "FILE")]
+    hlog: Option<PathBuf>,
+    /// Print one JSON object a run instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ProtocolName {
+    /// Texts with the values in them
+    Simple,
+    /// Parameters; parsed and planned each time
+    Extended,
+    /// Parameters; prepared once for each connection
+    Prepared,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum DrawName {
+    /// From a shuffled deck with the exact mix
+    Deck,
+    /// Each independently
+    Random,
+}
+
+pub(super) fn run(
+    args: &PostgresArgs,
+    session: &Session,
+    out: &mut dyn Write,
+) -> Result<Verdict, Failure> {
+    let scripts = args.scripts()?;
+    let runs = args.runs()?;
+    if args.out.is_some() && runs.len() > 1 {
+        return Err(Failure::Usage(
+            "`--out` names one file, but several runs are asked for".into(),
+        ));
+    }
+    let Some(mut target) = Target::open(args, &runs, session)? else {
+        return Ok(Verdict::Interrupted);
+    };
+    // What the largest load needs is asked for first: nobody wants to hear of it after the others.
+    let largest = runs.iter().max_by_key(|run| args.connections(&run.load));
+    let largest = largest.expect("a load is asked for");
+    let plan = args.plan(&target, &scripts, largest)?;
+    let found = match preflight(&plan, &session.interrupt) {
+        Err(RunError::Interrupted) => return Ok(Verdict::Interrupted),
+        found => found.map_err(|error| target.explained(args, error))?,
+    };
+    if session.interrupted() {
+        return Ok(Verdict::Interrupted);
+    }
+    let release = found.version.split(' ').next().unwrap_or_default();
+    target.name = format!("{} (PostgreSQL {release})", target.name);
+    if !args.json {
+        say(out, &sentence(&format!("measuring {}", target.name)))?;
+        for note in &found.notes {
+            say(out, &paragraph(&format!("note: {note}")))?;
+        }
+    }
+    let verdict = match args.load.knee() {
+        Some(_) => look_for_knee(args, &target, &scripts, session, out)?,
+        None => measure_all(args, &target, &scripts, &runs, session, out)?,
+    };
+    target.close()?;
+    Ok(verdict)
+}
+
+/// Database whose knee is looked for.
+struct Sql<'a> {
+    args: &'a PostgresArgs,
+    session: &'a Session,
+    /// The plan of a probe but for its rate and its length.
+    base: PlanSpec,
+}
+
+/// Share of the budget of a search that may be spent on transactions that run alone.
+const ALONE: f64 = 0.1;
+
+impl System for Sql<'_> {
+    fn alone(&mut self) -> Result<RunRecord, Failure> {
+        let plan = Plan::new(PlanSpec {
+            load: Load::Closed { clients: 1, think: Dist::Constant(0.0) },
+            until: Until::Requests(100),
+            warmup: Duration::ZERO,
+            interval: Duration::from_millis(50),
+            ..self.base.clone()
+        });
+        let begun = Instant::now();
+        let longest = Duration::from_secs_f64(ALONE * self.args.load.budget_s());
+        record_until(
+            &plan.map_err(Failure::usage)?,
+            naming(self.session),
+            &self.session.interrupt,
+            &mut |_| match begun.elapsed() > longest {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            },
+        )
+        .map_err(failure)
+    }
+
+    fn probe(
+        &mut self,
+        at: Probe,
+        number: u64,
+        length: Duration,
+        limit: &Limit,
+        sink: &mut dyn FnMut(&Interval),
+    ) -> Result<Outcome, Failure> {
+        let probed = probe(&self.base, at, number, length, limit, &self.session.interrupt, sink);
+        Ok(probed.map_err(failure)?.outcome)
+    }
+}
+
+fn look_for_knee(
+    args: &PostgresArgs,
+    target: &Target,
+    scripts: &Scripts,
+    session: &Session,
+    out: &mut dyn Write,
+) -> Result<Verdict, Failure> {
+    let base = args.spec(target, scripts, args.load.at(args.load.open(1.0)));
+    let wanted = Wanted {
+        limit: args.load.knee().ok_or_else(no_limit)?,
+        budget_s: args.load.budget_s(),
+        length_given_s: args.load.length_given_s(),
+        json: args.json,
+        idle: Idle::Sleep,
+        more: "`--threads`",
+        command: args.command(),
+    };
+    look(&wanted, &mut Sql { args, session, base }, session, out)
+}
+
+fn measure_all(
+    args: &PostgresArgs,
+    target: &Target,
+    scripts: &Scripts,
+    runs: &[Run],
+    session: &Session,
+    out: &mut dyn Write,
+) -> Result<Verdict, Failure> {
+    let seconds: f64 = runs.iter().map(|run| length_s(run.until, &run.load, run.warmup)).sum();
+    let bar = progress((seconds * 10.0) as u64, "measuring");
+    let mut verdict = Verdict::Holds;
+    let mut kept: Vec<(PathBuf, RunRecord)> = Vec::new();
+    for run in runs {
+        let plan = args.plan(target, scripts, run)?;
+        let record = press(&plan, session, &bar)?;
+        let path = match &args.out {
+            Some(path) => path.clone(),
+            None => store::path("runs", &format!("{}.jsonl", record.header.id))?,
+        };
+        store::write_run(&path, &record)?;
+        args.export(&record)?;
+        verdict = verdict.and(show(&record, Noun::Script, &args.expect, args.json, out)?);
+        kept.push((path, record));
+        if session.interrupted() {
+            verdict = Verdict::Interrupted;
+            break;
+        }
+    }
+    bar.finish_and_clear();
+    if !args.json {
+        say(out, &next_command(&kept, !args.expect.is_empty(), args.typed(session)))?;
+    }
+    Ok(verdict)
+}
+
+fn naming(session: &Session) -> Naming {
+    Naming {
+        id: store::new_id(),
+        started: store::now_rfc3339(),
+        tool: tool(),
+        command: session.command.clone(),
+    }
+}
+
+/// Runs a plan and returns its record; the bar goes on with every interval.
+fn press(plan: &Plan, session: &Session, bar: &ProgressBar) -> Result<RunRecord, Failure> {
+    pgload::record(plan, naming(session), &session.interrupt, &mut |interval| {
+        let completed: u64 = interval.classes.iter().map(|class| class.completed).sum();
+        bar.set_prefix(rate(completed as f64 / interval.length_s.max(1e-9)));
+        bar.inc((interval.length_s * 10.0).round() as u64);
+    })
+    .map_err(failure)
+}
+
+fn failure(error: RunError) -> Failure {
+    match error {
+        RunError::Start(_) | RunError::Broken(_) => Failure::machine(error),
+        error => Failure::usage(error),
+    }
+}
+
+/// The database of the runs.
+struct Target {
+    config: Config,
+    /// Stopped and removed with this.
+    private: Option<Private>,
+    /// Name where one says what was measured.
+    name: String,
+}
+
+impl Target {
+    /// The database that is named; else a private one, filled. `None` if the user did not want to
+    /// wait for that.
+    fn open(
+        args: &PostgresArgs,
+        runs: &[Run],
+        session: &Session,
+    ) -> Result<Option<Target>, Failure> {
+        args.private.none_beside(&args.database)?;
+        if args.database.is_named() {
+            if args.init.is_some() {
+                return Err(Failure::Usage(
+                    "`--init` fills a private PostgreSQL, and a database is named (`--db`, \
+                     DATABASE_URL, PGHOST ...): fill that one yourself, with `psql -f`"
+                        .into(),
+                ));
+            }
+            let config = args.database.named()?;
+            let name = verify::name(&config);
+            return Ok(Some(Target { config, private: None, name }));
+        }
+        let most = runs.iter().map(|run| args.connections(&run.load));
+        let connections = most.max().unwrap_or(1).saturating_add(CONNECTIONS_SPARE).max(100);
+        let connections = connections.to_string();
+        let parameters = [
+            ("shared_buffers", "512MB"),
+            ("max_wal_size", "4GB"),
+            ("max_connections", &*connections),
+        ];
+        let settings = args.private.settings(&parameters, Some(Arc::clone(&session.interrupt)));
+        let private = match Private::start(&settings) {
+            Ok(private) => private,
+            Err(StartError::Interrupted) => return Ok(None),
+            Err(error) => return Err(Failure::machine(error)),
+        };
+        let config: Config = private.url().as_str().parse().map_err(Failure::machine)?;
+        if let Some(path) = &args.init {
+            let text = store::read_text(path, "file of SQL")?;
+            let source = Source { name: path.display().to_string(), text, weight: 1 };
+            match pgload::execute(&config, &source, &session.interrupt) {
+                Err(RunError::Interrupted) => return Ok(None),
+                filled => filled.map_err(failure)?,
+            }
+        }
+        Ok(Some(Target { config, private: Some(private), name: "a private server".into() }))
+    }
+
+    /// The failure of a look before the load; where a table is missing on an empty server, how it gets
+    /// there.
+    fn explained(&self, args: &PostgresArgs, error: RunError) -> Failure {
+        let missing =
+            matches!(&error, RunError::Script(fault) if fault.cause.contains("(SQLSTATE 42P01)"));
+        if !missing {
+            return failure(error);
+        }
+        let way_out = match (&self.private, &args.init) {
+            (Some(_), None) => {
+                "the private PostgreSQL is empty: fill it with `--init schema.sql`, or name a database \
+                 with --db"
+            }
+            (Some(_), Some(_)) => "the file of `--init` does not make it",
+            (None, _) => "is this the database that is meant?",
+        };
+        Failure::Usage(format!("{error}; {way_out}"))
+    }
+
+    /// Stops and removes a private server.
+    fn close(self) -> Result<(), Failure> {
+        self.private.map_or(Ok(()), |private| private.stop().map_err(Failure::machine))
+    }
+}
+
+impl PostgresArgs {
+    fn scripts(&self) -> Result<Scripts, Failure> {
+        if self.files.is_empty() {
+            return Err(Failure::Usage(NO_SCRIPT.into()));
+        }
+        let mut sources =
+            self.files.iter().map(|word| source(word)).collect::<Result<Vec<_>, _>>()?;
+        // The name of a file will do, where it is the name of one.
+        let short = |name: &str| {
+            Path::new(name).file_name().map_or(name.to_owned(), |file| file.display().to_string())
+        };
+        let names: HashSet<String> = sources.iter().map(|source| short(&source.name)).collect();
+        if names.len() == sources.len() {
+            sources.iter_mut().for_each(|source| source.name = short(&source.name));
+        } else if let Some(twice) = twice(&sources) {
+            let cause = format!("{twice} is given twice: give it once, with a weight ({twice}@2)");
+            return Err(Failure::Usage(cause));
+        }
+        let definitions = self.define.iter().map(|text| {
+            let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+            let pair = pair.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            pair.ok_or_else(|| {
+                Failure::Usage(format!("`-D {text}` has no value: write `-D NAME=VALUE`"))
+            })
+        });
+        let definitions = definitions.collect::<Result<Vec<_>, _>>()?;
+        let protocol = match self.protocol {
+            ProtocolName::Simple => Protocol::Simple,
+            ProtocolName::Extended => Protocol::Extended,
+            ProtocolName::Prepared => Protocol::Prepared,
+        };
+        Scripts::read(&sources, &definitions, protocol).map_err(Failure::usage)
+    }
+
+    /// The runs that are asked for. A search for the knee is one at some rate.
+    fn runs(&self) -> Result<Vec<Run>, Failure> {
+        match self.load.knee() {
+            Some(expectation) => {
+                limit(expectation)?;
+                Ok(vec![self.load.at(self.load.open(1.0))])
+            }
+            None => self.load.runs(None),
+        }
+    }
+
+    /// Connections that a load needs.
+    fn connections(&self, load: &Load) -> u32 {
+        match load {
+            Load::Closed { clients, .. } => *clients,
+            Load::Open { .. } | Load::Varying { .. } => self.connections,
+        }
+    }
+
+    /// The command as it was typed, without any secret.
+    fn typed(&self, session: &Session) -> Option<Typed> {
+        let typed = Typed::of(&session.command)?;
+        // The words of a session have lost the user of an address with its password.
+        Some(match self.database.shown() {
+            Some(address) => typed.with("db", address),
+            None => typed.without("db"),
+        })
+    }
+
+    /// The same command on the same database, without a load.
+    fn command(&self) -> String {
+        let words = |flag: &str, values: &[String]| -> String {
+            values.iter().map(|value| format!(" {flag} {}", quoted(value))).collect()
+        };
+        let files: String = self.files.iter().map(|file| format!(" {}", quoted(file))).collect();
+        let mut command = self.database.again(&format!("sekisho measure postgres{files}"));
+        if let Some(release) = self.private.chosen() {
+            command += &words("--postgres", &[release.to_owned()]);
+        }
+        if let Some(path) = &self.init {
+            command += &words("--init", &[path.display().to_string()]);
+        }
+        match self.protocol {
+            ProtocolName::Simple => command += " --protocol simple",
+            ProtocolName::Extended => command += " --protocol extended",
+            ProtocolName::Prepared => {}
+        }
+        command += &words("-D", &self.define);
+        if self.max_tries != 1 {
+            command += &format!(" --max-tries {}", self.max_tries);
+        }
+        format!("{command} --connections {}", self.connections)
+    }
+
+    fn plan(&self, target: &Target, scripts: &Scripts, run: &Run) -> Result<Plan, Failure> {
+        Plan::new(self.spec(target, scripts, run.clone())).map_err(Failure::usage)
+    }
+
+    fn spec(&self, target: &Target, scripts: &Scripts, run: Run) -> PlanSpec {
+        let Run { load, until, warmup, interval } = run;
+        let (config, name) = (target.config.clone(), target.name.clone());
+        let mut spec = PlanSpec::new(config, name, scripts.clone(), load, until);
+        spec.connections = self.connections;
+        spec.warmup = warmup;
+        spec.interval = interval.unwrap_or(spec.interval);
+        spec.threads = self.threads;
+        spec.tries_max = self.max_tries;
+        spec.seed = self.seed;
+        spec.order = match self.draw {
+            DrawName::Deck => Order::Deck,
+            DrawName::Random => Order::Random,
+        };
+        spec
+    }
+
+    fn export(&self, record: &RunRecord) -> Result<(), Failure> {
+        if let Some(path) = &self.csv {
+            store::write_whole(path, ::load::export::csv(record))?;
+        }
+        if let Some(path) = &self.hlog {
+            store::write_whole(path, ::load::export::interval_log(record))?;
+        }
+        Ok(())
+    }
+}
+
+/// The script that a word of the command line names, and its weight.
+fn source(word: &str) -> Result<Source, Failure> {
+    let (path, weight) = match word.rsplit_once('@') {
+        Some((path, weight)) if !Path::new(word).exists() => (path, weight),
+        _ => (word, "1"),
+    };
+    let weight = weight.parse().ok().filter(|weight| (1..=1_000_000).contains(weight));
+    let weight = weight.ok_or_else(|| {
+        Failure::Usage(format!("`{word}`: the weight after @ must be a whole number from 1 on"))
+    })?;
+    let text = store::read_text(Path::new(path), "script")?;
+    Ok(Source { name: path.to_owned(), text, weight })
+}
+
+/// A name that two scripts have.
+fn twice(sources: &[Source]) -> Option<&str> {
+    let mut seen = HashSet::new();
+    sources.iter().map(|source| source.name.as_str()).find(|name| !seen.insert(*name))
+}
