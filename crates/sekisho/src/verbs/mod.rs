@@ -42,7 +42,7 @@ struct Call {
 }
 
 const AFTER: &str = "\
-Exit codes: 0 holds; 1 internal error; 2 usage or configuration; 3 an
+Exit codes: 0 holds; 1 a defect of ours; 2 usage or configuration; 3 an
 expectation fails; 4 inconclusive; 5 the measurement is invalid; 6 the model
 does not fit; 130 interrupted.
 
