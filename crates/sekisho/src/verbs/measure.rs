@@ -252,8 +252,14 @@ pub(super) fn show(
     if record.summary.as_ref().is_some_and(|summary| summary.interrupted) {
         verdict = verdict.and(Verdict::Interrupted);
     }
+    // Without a limit there is nothing that could hold.
+    let word = match verdict {
+        Verdict::Holds if outcomes.is_empty() => "measured",
+        verdict => verdict.word(),
+    };
     if json {
         let mut object = super::json::run(record, &judgement, &outcomes, verdict);
+        object["verdict"] = word.into();
         if !parts.is_empty() {
             object["phases"] = phases::json(&parts);
         }
@@ -269,7 +275,7 @@ pub(super) fn show(
         false => format!("{}{response}", rate_estimate(&all.throughput)),
     };
     let load = super::check::load_text(record);
-    say(out, &sentence(&format!("{}: {load}: {found}", verdict.word())))?;
+    say(out, &sentence(&format!("{word}: {load}: {found}")))?;
     say(out, "\n")?;
     say(out, &table(record, noun, &judgement).to_string())?;
     if record.header.load.varies() {

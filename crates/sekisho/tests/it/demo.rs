@@ -20,7 +20,7 @@ fn demo(scratch: &Scratch) -> Ended {
             return ended;
         }
         assert!([5, 6].contains(&ended.code), "{ended:?}");
-        let words = ["\nINVALID: ", "\ndoes not fit: "];
+        let words = ["\ninvalid: ", "\ndoes not fit: "];
         assert!(words.iter().any(|word| ended.out.contains(word)), "{ended:?}");
         fs::remove_dir_all(scratch.join(".sekisho")).expect("the runs were kept");
         without.push(ended);

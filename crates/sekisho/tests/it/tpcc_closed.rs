@@ -130,7 +130,7 @@ fn the_demo_on_postgresql_closes_the_loop() {
     let kept = names.filter(|name| name.ends_with(".tpcc.json")).count();
     assert!(kept >= 3, "{ended:?}");
     if !folder.join("sekisho-demo-postgres.html").exists() {
-        let words = ["\nINVALID: ", "\ndoes not fit: "];
+        let words = ["\ninvalid: ", "\ndoes not fit: "];
         assert!([5, 6].contains(&ended.code), "{ended:?}");
         assert!(words.iter().any(|word| ended.out.contains(word)), "{ended:?}");
         return;

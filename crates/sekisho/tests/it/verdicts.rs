@@ -94,5 +94,5 @@ fn several_runs_end_with_the_worst() {
     let words = ["check", "1.jsonl", "32.jsonl", "--expect", "mean<70ms"];
     let ended = sekisho(&scratch.join(""), &words);
     assert_eq!(ended.code, 3, "{ended:?}");
-    assert!(ended.out.starts_with("holds: ") && ended.out.contains("\nFAILS: "), "{ended:?}");
+    assert!(ended.out.starts_with("holds: ") && ended.out.contains("\nfails: "), "{ended:?}");
 }
