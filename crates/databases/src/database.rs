@@ -537,7 +537,7 @@ mod tests {
 
     #[test]
     fn encryption_is_demanded_in_libpq_s_words() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tls/ca.pem");
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../sekisho/tests/fixtures/tls/ca.pem");
         let demanded = |options: &str| {
             let (config, encryption) = of_url(&format!("postgresql://db/x?{options}")).unwrap();
             encryption.completed(&none).demanded_of(config)

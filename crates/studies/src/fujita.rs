@@ -96,7 +96,6 @@ mod tests {
         judged.extend(model::judge(&registry, &runs).unwrap());
         let text = present::text(&registry, &judged, verdict(&judged), 1);
         assert_eq!(verdict(&judged), Verdict::Holds, "{text}");
-        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         let sections = figures::sections(&runs).unwrap();
         let all = Reproduced { judged, sections, facts: Vec::new() };
         registry.assert_complete(&all.judged, Live::LeftOut);
