@@ -68,6 +68,7 @@ impl Recorded {
         let mut account = if fates { account.with_fates() } else { account };
         let mut replay = Replay::new(&reader.spec).map_err(|error| broken(&error))?;
         let bar = progress(reader.steps, "replaying");
+        bar.tick();
         while let Some(step) = reader.next_step().map_err(|error| broken(&error))? {
             look(session, &bar, reader.read(), path)?;
             replay.step(&step);

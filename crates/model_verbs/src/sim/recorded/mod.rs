@@ -80,6 +80,7 @@ fn simulate(
 ) -> Result<Vec<Simulated>, Failure> {
     let jobs = load.jobs().len() as u64;
     let bar = progress(jobs * gates.len() as u64, "simulating");
+    bar.tick();
     let mut all = Vec::new();
     for (nth, gate) in (0..).zip(gates) {
         let mut go_on = |arrived: u64| {
