@@ -79,9 +79,9 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     }
     let runs = args.newest.with(&args.runs)?;
     let read = |path: &PathBuf| tpcc::read_run(path);
+    let prediction = args.prediction.as_deref().map(read_prediction).transpose()?;
     let baseline = args.against.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let records = runs.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    let prediction = args.prediction.as_deref().map(read_prediction).transpose()?;
     // Several runs are compared as a whole, a single one beside its limits.
     let several = !baseline.is_empty() && baseline.len() + records.len() > 2;
     let mut verdict = Verdict::Holds;

@@ -156,7 +156,8 @@ fn the_verbs_of_servers_print_json() {
     assert_eq!(measured.len(), 2, "{measured:?}");
     assert!(measured[0]["all"]["throughput_per_s"]["mean"].as_f64() > Some(0.0), "{measured:?}");
     let words = ["measure", "http", &url, "--knee", "p90<1us", "--duration", "200ms", "--json"];
-    let knee = &objects(&sekisho(&folder, &words))[0];
+    // How long it will take is told beside it.
+    let knee = &sekisho(&folder, &words).objects()[0];
     assert!(knee["probes"].as_array().is_some_and(|probes| !probes.is_empty()), "{knee}");
     gate.signal("TERM");
     let ended = gate.ended(crate::command::PATIENCE);

@@ -105,7 +105,8 @@ fn the_knee_of_own_sql_is_found() {
     assert!([0, 4].contains(&found.code), "{found:?}");
     let object = found.objects().remove(0);
     let high = object["knee_high_per_s"].as_f64().unwrap_or_else(|| panic!("{object}"));
-    assert!(high > 20.0 && high < 200.0, "{object}");
+    // Within a second four times as many must be seen to wait.
+    assert!(high > 20.0 && high < 400.0, "{object}");
 }
 
 #[test]

@@ -197,7 +197,9 @@ fn a_load_that_varies_is_told_by_phase() {
     }
     assert!(ended.out.contains("[\"0s\", \"20/s\"], [\"1s\", \"60/s\"]"), "{ended:?}");
     let page = sekisho(&folder, &["report", "run.jsonl"]);
-    assert_eq!(page.code, 0, "{page:?}");
+    // As the measurement ended: a machine that is busy makes a generator late.
+    assert_eq!(page.code, ended.code, "{page:?}");
+    assert!([0, 5].contains(&page.code), "{page:?}");
     let page = fs::read_to_string(folder.join(page.after("report"))).expect("it was written");
     assert!(page.contains("By phase") && page.contains("no number of the whole run"), "{page}");
     let blip = ["--rate", "20/s", "--blip", "200ms:100/s", "--duration", "1s", "--warmup", "0s"];

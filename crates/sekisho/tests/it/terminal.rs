@@ -58,7 +58,7 @@ pub(crate) fn on_terminal(folder: &Path, words: &[&str], until: Until) -> Seen {
     let slave: OwnedFd = slave.expect("it was unlocked");
     let mut command = Command::new("sh");
     command.args(["-c", &format!("ulimit -v {MEMORY_MAX_KIB}; exec \"$0\" \"$@\""), PROGRAM]);
-    command.args(words).current_dir(folder).env("TERM", "xterm");
+    command.args(words).current_dir(folder).env("TERM", "xterm").env("NO_COLOR", "1");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(slave);
     let mut child = command.spawn().expect("the program starts");
     // With it the last end of the terminal that is ours goes, so that its reader sees the end.

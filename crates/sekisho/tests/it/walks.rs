@@ -92,7 +92,7 @@ fn walk(url: &str) {
     let folder = scratch.join("");
     let fitted = fitted(&folder, url);
     assert_eq!(fitted.code, 0, "{fitted:?}");
-    let which = "not to sizes: the sizes of the documents are not known";
+    let which = "not to sizes: all documents have one size, and no slots are given";
     assert!(flat(&fitted.out).contains(which), "it says which: {fitted:?}");
     let asked = typed(&folder, &printed(&fitted.out)[0]);
     let steps = printed(&asked.out);
@@ -246,7 +246,10 @@ fn what_cannot_go_on_says_what_to_change() {
     let nobody = taken.local_addr().expect("it has one");
     drop(taken);
     let line = format!("sekisho measure http http://{nobody}/ --clients 1,2 --duration 500ms");
-    let refused = typed(&folder, &(line + " --warmup 100ms"));
+    let looked = shell(&folder, &line).ended(PATIENCE);
+    assert_eq!(looked.code, 2, "{looked:?}");
+    assert!(flat(&looked.err).contains("nobody listens there: start the service"), "{looked:?}");
+    let refused = typed(&folder, &(line + " --warmup 100ms --no-preflight"));
     assert_eq!(refused.code, 5, "{refused:?}");
     assert!(flat(&refused.out).contains("to change: nothing was answered"), "{refused:?}");
     assert_eq!(printed(&refused.out), [""; 0], "no command helps: {refused:?}");
