@@ -119,7 +119,8 @@ fn options_of_models_take_any_number() {
 
 #[test]
 fn options_of_servers_take_any_number() {
-    const MEASURE: &str = "measure http http://127.0.0.1:1/ --duration 100ms --clients 1";
+    const MEASURE: &str =
+        "measure http http://127.0.0.1:1/ --no-preflight --duration 100ms --clients 1";
     const GATE: &str = "gate http --listen 127.0.0.1:0 --upstream 127.0.0.1:1 --slots 1";
     const POSTGRES: &str = "gate postgres --listen 127.0.0.1:0 --slots 1 --auth trust";
     let of = |verb: &str| format!("{verb} {NOWHERE}");
