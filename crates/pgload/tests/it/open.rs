@@ -2,6 +2,12 @@
 
 use std::time::Duration;
 
+use load::http::Schedule;
+use load::probe::NoRate;
+use measure::ArrivalSpacing;
+use measure::knee::{Outcome, Probe};
+use measure::limit::Limit;
+use pgload::probe;
 use workload::Arrivals;
 
 use super::*;
@@ -47,4 +53,50 @@ fn as_many_arrive_as_are_asked_for() {
     assert!((199..=201).contains(&started), "{started}");
     // 2 are under way in the mean, on a machine that has the time for it.
     assert!(completed(&record) > 150, "{}", completed(&record));
+}
+
+#[test]
+fn a_rate_that_changes_is_told_by_phase() {
+    let schedule =
+        Schedule::steps(&[(50.0, 1.0), (150.0, 1.0)], ArrivalSpacing::Fixed).expect("it is one");
+    let load = Load::Varying { schedule, in_flight_max: 1000 };
+    let base = spec(&database(""), "select 1", Protocol::Prepared, load, Until::Seconds(2.0));
+    let record = run(PlanSpec { interval: Duration::from_millis(700), ..base }).unwrap();
+    let phases = record.header.load.phases();
+    assert_eq!(phases.iter().map(|phase| phase.arrivals).collect::<Vec<_>>(), [50.0, 150.0]);
+    // Each phase begins with an interval, whatever the length of one is.
+    let (before, after): (Vec<_>, Vec<_>) =
+        record.intervals.iter().partition(|interval| interval.start_s < 1.0 - 1e-9);
+    let started = |part: &[&measure::Interval]| part.iter().map(|one| one.started).sum::<u64>();
+    assert!((49..=51).contains(&started(&before)), "{}", started(&before));
+    assert!((148..=151).contains(&started(&after)), "{}", started(&after));
+}
+
+/// One connection, 10 ms each: 100/s at most.
+#[test]
+fn a_probe_ends_when_its_limit_is_decided() {
+    let load = Load::Open { arrivals: Arrivals::Fixed { rate: 1.0 }, in_flight_max: 10_000 };
+    let text = "select pg_sleep(0.01)";
+    let base = spec(&database(""), text, Protocol::Prepared, load, Until::Seconds(1.0));
+    let base = PlanSpec { connections: 1, ..base };
+    let limit = Limit { quantile: 0.9, response: Duration::from_millis(100), errors_max: None };
+    let (length, interrupt) = (Duration::from_secs(4), AtomicBool::new(false));
+    let with = |base: &PlanSpec, rate, number| {
+        let at = Probe { rate, effort: 1 };
+        probe(base, at, number, length, &limit, &interrupt, &mut |_| {})
+    };
+    // On a busy machine the generator may be late itself.
+    let decided = |rate| {
+        (0..4)
+            .map(|number| with(&base, rate, number).unwrap())
+            .find(|probed| probed.outcome.is_decided())
+            .expect("one try in four without a late generator")
+    };
+    assert_eq!(decided(30.0).outcome, Outcome::Holds);
+    let high = decided(300.0);
+    assert_eq!(high.outcome, Outcome::Fails);
+    let elapsed_s = high.record.summary.as_ref().unwrap().elapsed_s;
+    assert!(elapsed_s < 4.0, "an early decision ends the probe: {elapsed_s} s");
+    let wrong = PlanSpec { load: closed(3), ..base.clone() };
+    assert!(matches!(with(&wrong, 1.0, 0), Err(RunError::NoRate(NoRate::Closed(3)))));
 }

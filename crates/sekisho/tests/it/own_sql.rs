@@ -100,12 +100,22 @@ fn the_knee_of_own_sql_is_found() {
     let folder = scratch.join("");
     // One connection does a hundred a second at most: beyond that arrivals wait without end.
     fs::write(folder.join("slow.sql"), "select pg_sleep(0.01);\n").expect("a folder of our own");
-    let words = ["slow.sql", "--db", &url, "--connections", "1", "--knee", "p90<200ms"];
-    let found = measure(&folder, &[&words[..], &["--duration", "1s", "--json"]].concat());
-    assert!([0, 4].contains(&found.code), "{found:?}");
-    let object = found.objects().remove(0);
-    let high = object["knee_high_per_s"].as_f64().unwrap_or_else(|| panic!("{object}"));
-    assert!(high > 20.0 && high < 200.0, "{object}");
+    let words = ["slow.sql", "--db", &url, "--connections", "1", "--arrivals", "fixed"];
+    let search = ["--knee", "p90<50ms", "--budget", "30s", "--json"];
+    let mut objects = Vec::new();
+    // On a busy machine the generator may be late itself; a user tries again then, and so does this.
+    for _ in 0..4 {
+        let found = measure(&folder, &[&words[..], &search].concat());
+        assert!([0, 4].contains(&found.code), "{found:?}");
+        let object = &found.objects()[0];
+        if let Some(high) = object["knee_high_per_s"].as_f64() {
+            assert!(high > 20.0 && high <= 200.0, "{object}");
+            assert!(object["elapsed_s"].as_f64() < Some(40.0), "the budget bounds it: {object}");
+            return;
+        }
+        objects.push(object.clone());
+    }
+    panic!("no knee in four searches: {objects:?}");
 }
 
 #[test]
