@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use load::http::Schedule;
+use measure::ArrivalSpacing;
 use workload::Arrivals;
 
 use super::*;
@@ -47,4 +49,21 @@ fn as_many_arrive_as_are_asked_for() {
     assert!((199..=201).contains(&started), "{started}");
     // 2 are under way in the mean, on a machine that has the time for it.
     assert!(completed(&record) > 150, "{}", completed(&record));
+}
+
+#[test]
+fn a_rate_that_changes_is_told_by_phase() {
+    let schedule =
+        Schedule::steps(&[(50.0, 1.0), (150.0, 1.0)], ArrivalSpacing::Fixed).expect("it is one");
+    let load = Load::Varying { schedule, in_flight_max: 1000 };
+    let base = spec(&database(""), "select 1", Protocol::Prepared, load, Until::Seconds(2.0));
+    let record = run(PlanSpec { interval: Duration::from_millis(700), ..base }).unwrap();
+    let phases = record.header.load.phases();
+    assert_eq!(phases.iter().map(|phase| phase.arrivals).collect::<Vec<_>>(), [50.0, 150.0]);
+    // Each phase begins with an interval, whatever the length of one is.
+    let (before, after): (Vec<_>, Vec<_>) =
+        record.intervals.iter().partition(|interval| interval.start_s < 1.0 - 1e-9);
+    let started = |part: &[&measure::Interval]| part.iter().map(|one| one.started).sum::<u64>();
+    assert!((49..=51).contains(&started(&before)), "{}", started(&before));
+    assert!((148..=151).contains(&started(&after)), "{}", started(&after));
 }

@@ -61,11 +61,6 @@ pub(super) struct PostgresArgs {
     /// SQL that fills the private PostgreSQL before the runs
     #[arg(long, value_name = "FILE")]
     init: Option<PathBuf>,
-    #[command(flatten)]
-    load: LoadArgs,
-    /// Connections of an open load; an arrival that finds none free waits for one, and that counts
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    connections: u32,
     /// How statements are sent, pgbench's -M
     #[arg(long, short = 'M', value_enum, value_name = "PROTOCOL", default_value = "prepared")]
     protocol: ProtocolName,
@@ -99,6 +94,11 @@ pub(super) struct PostgresArgs {
     /// Print one JSON object a run instead of text
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    load: LoadArgs,
+    /// Connections of an open load; an arrival that finds none free waits for one, and that counts
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    connections: u32,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
