@@ -134,10 +134,14 @@ fn options_of_servers_take_any_number() {
     swept(
         &scratch.join(""),
         &[
-            ("measure http http://127.0.0.1:1/ --duration 100ms", "clients", &COUNTS),
-            ("measure http http://127.0.0.1:1/ --duration 100ms", "rate", &RATES),
-            ("measure http http://127.0.0.1:1/", "knee", &LIMITS),
-            ("measure http http://127.0.0.1:1/ --clients 1", "duration", &TIMES),
+            (
+                "measure http http://127.0.0.1:1/ --no-preflight --duration 100ms",
+                "clients",
+                &COUNTS,
+            ),
+            ("measure http http://127.0.0.1:1/ --no-preflight --duration 100ms", "rate", &RATES),
+            ("measure http http://127.0.0.1:1/ --no-preflight", "knee", &LIMITS),
+            ("measure http http://127.0.0.1:1/ --no-preflight --clients 1", "duration", &TIMES),
             (MEASURE, "threads", &COUNTS),
             (&own_open, "connections", &COUNTS),
             (&own_open, "in-flight", &COUNTS),

@@ -44,7 +44,12 @@ fn own_sql_goes_round_the_loop() {
     let said = &measured.out;
     assert!(said.starts_with("measuring own_loop at "), "{measured:?}");
     assert!(said.contains("closed load, 4 clients") && said.contains("browse.sql"), "{measured:?}");
-    assert!(said.contains("next: sekisho fit .sekisho/runs/"), "{measured:?}");
+    // After an invalid run, as on a busy machine, it says what to change instead.
+    let next = match measured.code {
+        0 => "next: sekisho fit .sekisho/runs/",
+        _ => "to change: ",
+    };
+    assert!(said.contains(next), "{measured:?}");
     let sold: u64 =
         ask(&url, "select sum(sold) from item").expect("it is there")[0].parse().expect("a number");
     assert!(sold > 0);
@@ -74,7 +79,8 @@ fn own_sql_goes_round_the_loop() {
     let fitted = sekisho(&folder, &["fit", "--from", "points", "points.csv", "--cores", "2"]);
     assert!([0, 6].contains(&fitted.code), "{fitted:?}");
     let report = sekisho(&folder, &["report", &names[0], &names[1]]);
-    assert_eq!(report.code, 0, "{report:?}");
+    assert!([0, 5].contains(&report.code), "{report:?}");
+    assert!(folder.join(report.after("report")).is_file(), "{report:?}");
 }
 
 #[test]
