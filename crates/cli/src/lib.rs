@@ -18,5 +18,7 @@ mod layout;
 mod session;
 mod verdict;
 
-pub use session::{Session, complain, progress, say, tool, turning, waiting, without_secret};
+pub use session::{
+    Session, advance, complain, progress, say, tool, turning, waiting, without_secret,
+};
 pub use verdict::{Failure, Verdict};

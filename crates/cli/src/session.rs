@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
+use measure::Interval;
 
+use crate::text::rate;
 use crate::{Failure, layout};
 
 /// One call of the program.
@@ -93,6 +95,14 @@ fn lines_on(target: ProgressDrawTarget, steps: u64, what: &str) -> ProgressBar {
     ProgressBar::with_draw_target((steps > 0).then_some(steps), target)
         .with_style(style)
         .with_message(what.to_owned())
+}
+
+/// Moves the bar of a measurement, whose steps are tenths of a second, on by an interval; its rate stands
+/// behind it.
+pub fn advance(bar: &ProgressBar, interval: &Interval) {
+    let completed: u64 = interval.classes.iter().map(|class| class.completed).sum();
+    bar.set_prefix(rate(completed as f64 / interval.length_s.max(1e-9)));
+    bar.inc((interval.length_s * 10.0).round() as u64);
 }
 
 /// Something of unknown length that turns while it lasts; where there is no terminal, as [`progress`].

@@ -31,6 +31,14 @@ pub struct Tally {
     area: u64,
 }
 
+/// End of the interval of a record that begins at `at`: the warm-up, each phase (at their `edges`) and the run
+/// end with one.
+pub fn boundary_after(at: Time, interval: Duration, edges: &[Time], end: Time) -> Time {
+    let next = at + interval;
+    let edge = edges.iter().find(|edge| **edge > at);
+    edge.map_or(next, |edge| next.min(*edge)).min(end)
+}
+
 /// Facts that the user should know, and no field of the record tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Odd {

@@ -64,6 +64,13 @@ pub struct Measures {
     pub load_factor: f64,
 }
 
+impl Measures {
+    /// Number of requests that failed, of all kinds.
+    pub fn failed(&self) -> u64 {
+        self.errors.values().sum()
+    }
+}
+
 /// A quantile of the response time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantile {

@@ -16,7 +16,7 @@ use gate::Time;
 use load::asks::{Asks, THINKING};
 use load::http::Load;
 use load::schedule::Due;
-use load::tally::Tally;
+use load::tally::{Tally, boundary_after};
 use measure::{ErrorKind, Histogram, Until};
 use tpcc::Alarm;
 use workload::{Chance, Dist, stream};
@@ -175,7 +175,7 @@ impl<'a> Worker<'a> {
             alarm_at: Time::MAX,
             in_flight: 0,
             tally: Box::new(Tally::new(classes, Time::ZERO, 0)),
-            boundary: boundary_after(Time::ZERO, post.plan, end),
+            boundary: boundary_after(Time::ZERO, post.plan.spec.interval, &post.plan.edges, end),
             end,
             cpu_before: Duration::ZERO,
             abandoned: 0,
@@ -411,7 +411,8 @@ impl<'a> Worker<'a> {
             self.abandoned = self.in_flight;
             self.boundary = Time::MAX;
         } else {
-            self.boundary = boundary_after(at, self.post.plan, self.end);
+            self.boundary =
+                boundary_after(at, self.post.plan.spec.interval, &self.post.plan.edges, self.end);
         }
         // The collecting side outlives the threads, unless it panics; then it does not matter.
         let _ = self.post.out.send(Message::Part(self.post.number as usize, part));
@@ -451,11 +452,4 @@ impl<'a> Worker<'a> {
         }
         if self.running.is_empty() { Vec::new() } else { self.cancels.into_values().collect() }
     }
-}
-
-/// End of the interval that begins at `at`: the warm-up, each phase and the run end with one.
-fn boundary_after(at: Time, plan: &Plan, end: Time) -> Time {
-    let next = at + plan.spec.interval;
-    let edge = plan.edges.iter().find(|edge| **edge > at);
-    edge.map_or(next, |edge| next.min(*edge)).min(end)
 }

@@ -69,7 +69,7 @@ fn of_run(run: &RunRecord) -> Vec<Cause> {
     let kept = run.header.settings.get("keep-alive").is_some_and(|kept| kept == "on");
     let each = connects as f64 / begun.max(1) as f64;
     kinds.extend((kept && each > CONNECTS).then_some(CauseKind::Closed(each)));
-    let failed: u64 = all.errors.values().sum();
+    let failed = all.failed();
     let share = failed as f64 / (failed + all.completed).max(1) as f64;
     kinds.extend((share > FAILED).then_some(CauseKind::Failed(share)));
     let cause = |kind| Cause { run: run.header.id.clone(), clients, kind };

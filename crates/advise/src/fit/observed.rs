@@ -43,7 +43,7 @@ impl Observed {
         if judgement.all.completed == 0 {
             return Err(error("nothing was completed in it"));
         }
-        let failed: u64 = judgement.all.errors.values().sum();
+        let failed = judgement.all.failed();
         if failed * 100 > judgement.all.completed {
             return Err(error("more than 1 % of its requests failed"));
         }

@@ -19,7 +19,7 @@ use super::source::Source;
 use super::tls::Tls;
 use crate::asks::Asks;
 use crate::sys::{self, Epoll, RawAddress, Ready};
-use crate::tally::Tally;
+use crate::tally::{Tally, boundary_after};
 
 /// Size of a thread's receive buffer [B]. Longer plain bodies are thrown away in the kernel.
 const BUFFER: usize = 64 << 10;
@@ -104,7 +104,7 @@ impl<'a> Worker<'a> {
             unfinished: Vec::new(),
             in_flight: 0,
             tally: Box::new(Tally::new(post.plan.classes.len(), Time::ZERO, 0)),
-            boundary: boundary_after(Time::ZERO, post.plan, end),
+            boundary: boundary_after(Time::ZERO, post.plan.spec.interval, &post.plan.edges, end),
             end,
             scan_at: Time::ZERO,
             cpu_before: Duration::ZERO,
@@ -190,7 +190,8 @@ impl<'a> Worker<'a> {
             self.abandoned = self.in_flight;
             self.boundary = Time::MAX;
         } else {
-            self.boundary = boundary_after(at, self.post.plan, self.end);
+            self.boundary =
+                boundary_after(at, self.post.plan.spec.interval, &self.post.plan.edges, self.end);
         }
         // The collecting side outlives the threads, unless it panics; then it does not matter.
         let _ = self.post.out.send(Message::Part(self.post.number as usize, tally));
@@ -250,11 +251,4 @@ enum Why {
     /// An arrival is so near that a sleep might miss it.
     Spin,
     Sleep,
-}
-
-/// End of the interval that begins at `at`: the warm-up, each phase and the run end with one.
-fn boundary_after(at: Time, plan: &Plan, end: Time) -> Time {
-    let next = at + plan.spec.interval;
-    let edge = plan.edges.iter().find(|edge| **edge > at);
-    edge.map_or(next, |edge| next.min(*edge)).min(end)
 }

@@ -4,22 +4,19 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
-use std::time::Duration;
 
-use advise::{Prediction, Quantity, Rate, Right, Score, Span, Tolerance, Value};
+use advise::{Prediction, Quantity, Right, Score, Tolerance, Value};
 use clap::Args as ClapArgs;
 use cli::text::{
-    Table, count, filled, label, next, paragraph, percent, percent_estimate, quoted, rate,
-    rate_estimate, sentence, shell_word, time, time_estimate,
+    Table, count, filled, label, next, paragraph, percent, quoted, rate, rate_estimate, sentence,
+    shell_word, time, time_estimate,
 };
 use cli::{Failure, Verdict, say, store, turning};
-use measure::knee::Outcome as Held;
-use measure::limit::{Limit, answers};
-use measure::{Change, ChangeVerdict, Estimate, Judgement, LoadShape, Measures, RunRecord};
+use measure::{Change, ChangeVerdict, LoadShape, RunRecord};
 use sim::Options;
 
 use super::check_files::{self, Checked};
+use super::expectation::{Expectation, expect, shortest};
 use super::newest::Newest;
 use super::outcome::{Outcome, quantity_text, verdict_of};
 use super::tpcc;
@@ -178,16 +175,6 @@ fn check(
         outcomes.push(Outcome { verdict: scored, line });
     }
     Ok(Checked { name: record.header.id.clone(), load: load_text(record), verdict, outcomes })
-}
-
-/// The shortest limit on a response time: the one against which a late generator matters.
-pub(crate) fn shortest(expectations: &[Expectation]) -> Option<Duration> {
-    let of_time = |expectation: &&Expectation| {
-        matches!(expectation.metric, Metric::Quantile(_) | Metric::Mean | Metric::Max)
-    };
-    let limits = expectations.iter().filter(of_time).map(|expectation| expectation.limit);
-    let shortest = limits.fold(f64::INFINITY, f64::min);
-    shortest.is_finite().then(|| Duration::from_secs_f64(shortest.max(0.0)))
 }
 
 /// Several runs against several earlier ones.
@@ -399,238 +386,9 @@ pub(crate) fn load_text(record: &RunRecord) -> String {
     }
 }
 
-/// A limit on what a run measured.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Expectation {
-    /// As it was written.
-    text: String,
-    /// Metric that is limited.
-    pub(crate) metric: Metric,
-    /// The document, if only one is meant.
-    pub(crate) document: Option<String>,
-    pub(crate) side: Side,
-    /// The limit: seconds, per second, or a share.
-    pub(crate) limit: f64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Metric {
-    Quantile(f64),
-    Max,
-    Mean,
-    Rate,
-    Errors,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    Below,
-    Above,
-}
-
-impl FromStr for Expectation {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Expectation, String> {
-        let wanted = "a limit such as 'p99<50ms', 'p99(5k)<20ms', 'max<1s', 'mean<10ms', 'rate>=900/s' or 'errors<0.1%'";
-        let wrong = |why: String| format!("{why}; wanted is {wanted}");
-        let at = text.find(['<', '>']).ok_or_else(|| wrong("it has no < or >".into()))?;
-        let side = if text[at..].starts_with('<') { Side::Below } else { Side::Above };
-        let limit = text[at + 1..].trim_start_matches('=').trim();
-        let what = text[..at].trim();
-        let (name, document) = match what.split_once('(') {
-            None => (what, None),
-            Some((name, rest)) => {
-                let document =
-                    rest.strip_suffix(')').ok_or_else(|| wrong("a ) is missing".into()))?;
-                (name, Some(document.to_owned()))
-            }
-        };
-        let metric = metric(name).ok_or_else(|| {
-            let known = ["mean", "max", "rate", "errors", "p50", "p90", "p95", "p99", "p99.9"];
-            match measure::nearest(name, known) {
-                Some(near) => wrong(format!("`{name}` is no metric, did you mean `{near}`?")),
-                None => wrong(format!("`{name}` is no metric")),
-            }
-        })?;
-        let limit = match metric {
-            Metric::Quantile(_) | Metric::Mean | Metric::Max => limit
-                .parse::<Span>()
-                .map(|span| span.0)
-                .map_err(|error| wrong(error.to_string()))?,
-            Metric::Rate => limit
-                .parse::<Rate>()
-                .map(|rate| rate.0)
-                .map_err(|error| wrong(error.to_string()))?,
-            Metric::Errors => {
-                share(limit).ok_or_else(|| wrong(format!("`{limit}` is no share such as 0.1%")))?
-            }
-        };
-        Ok(Expectation { text: text.to_owned(), metric, document, side, limit })
-    }
-}
-
-fn metric(name: &str) -> Option<Metric> {
-    match name {
-        "mean" => Some(Metric::Mean),
-        "max" => Some(Metric::Max),
-        "rate" => Some(Metric::Rate),
-        "errors" => Some(Metric::Errors),
-        _ => {
-            let percent: f64 = name.strip_prefix('p')?.parse().ok()?;
-            // As it was written: p99.9 is 0.999, not the nearest number to 99.9 over 100.
-            let quantile = (percent * 1e10).round() / 1e12;
-            (0.0 < quantile && quantile < 1.0).then_some(Metric::Quantile(quantile))
-        }
-    }
-}
-
-fn share(text: &str) -> Option<f64> {
-    let percent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
-    (0.0..=100.0).contains(&percent).then_some(percent / 100.0)
-}
-
-impl fmt::Display for Expectation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-/// Holds a judged run against an expectation; the interval decides whether that is possible.
-pub(crate) fn expect(
-    expectation: &Expectation,
-    record: &RunRecord,
-    judgement: &Judgement,
-) -> Outcome {
-    let outcome =
-        |verdict, line: String| Outcome { verdict, line: format!("{expectation}: {line}") };
-    let classes = &record.header.classes;
-    let class = match &expectation.document {
-        None => None,
-        Some(name) => match classes.iter().position(|class| class.name == *name) {
-            Some(class) => Some(class),
-            None => {
-                let line = format!("the run has no document `{name}`");
-                return outcome(Verdict::Inconclusive, line);
-            }
-        },
-    };
-    let measures = class.map_or(&judgement.all, |class| &judgement.classes[class]);
-    let few = || format!("{} are too few to tell", count(measures.completed, "request"));
-    let estimate = match expectation.metric {
-        Metric::Mean => measures.response,
-        Metric::Rate => Some(measures.throughput),
-        Metric::Errors => errors(measures, judgement),
-        Metric::Quantile(q) => return quantile(expectation, q, record, class, &few()),
-        Metric::Max => {
-            return match measures.response_max_s {
-                None => outcome(Verdict::Inconclusive, few()),
-                Some(longest) => {
-                    let within =
-                        (longest <= expectation.limit) == (expectation.side == Side::Below);
-                    let verdict = if within { Verdict::Holds } else { Verdict::Fails };
-                    outcome(verdict, format!("the longest took {}", cli::text::quantile(longest)))
-                }
-            };
-        }
-    };
-    let Some(estimate) = estimate else { return outcome(Verdict::Inconclusive, few()) };
-    let shown = match expectation.metric {
-        Metric::Rate => rate_estimate(&estimate),
-        Metric::Errors => percent_estimate(&estimate, 1),
-        _ => time_estimate(&estimate),
-    };
-    outcome(compare(&estimate, expectation.side, expectation.limit), format!("it is {shown}"))
-}
-
-/// A limit on a quantile: by its interval, and where that does not decide by the number of requests beyond the
-/// limit, which tells sooner.
-fn quantile(
-    expectation: &Expectation,
-    q: f64,
-    record: &RunRecord,
-    class: Option<usize>,
-    few: &str,
-) -> Outcome {
-    let estimate = record.quantile(class, q, 0.95);
-    let by_interval = estimate
-        .as_ref()
-        .map_or(Verdict::Inconclusive, |found| compare(found, expectation.side, expectation.limit));
-    let shown = estimate.as_ref().map(cli::text::quantile_estimate);
-    let outcome =
-        |verdict, line: String| Outcome { verdict, line: format!("{expectation}: {line}") };
-    if by_interval != Verdict::Inconclusive {
-        return outcome(by_interval, format!("it is {}", shown.unwrap_or_default()));
-    }
-    let response = Duration::from_secs_f64(expectation.limit.max(0.0));
-    let seen = answers(record, class, &Limit { quantile: q, response, errors_max: None });
-    let verdict = match (seen.outcome, expectation.side) {
-        (Held::Holds, Side::Below) | (Held::Fails, Side::Above) => Verdict::Holds,
-        (Held::Fails, Side::Below) | (Held::Holds, Side::Above) => Verdict::Fails,
-        _ => Verdict::Inconclusive,
-    };
-    let beyond = format!("{} of {} took longer", seen.late, count(seen.answered, "request"));
-    outcome(
-        verdict,
-        match (verdict, shown) {
-            (Verdict::Inconclusive, None) => format!("{few}: {beyond}"),
-            (_, None) => beyond,
-            (_, Some(shown)) => format!("it is {shown}; {beyond}"),
-        },
-    )
-}
-
-/// The share of requests that failed, with the interval of Wilson's score: it is right near 0 too.
-fn errors(measures: &Measures, judgement: &Judgement) -> Option<Estimate> {
-    let failed: u64 = measures.errors.values().sum();
-    let n = failed + measures.completed;
-    if n == 0 {
-        return None;
-    }
-    let confidence = judgement.all.throughput.confidence;
-    let z = measure::t_quantile(0.5 + confidence / 2.0, 1e9);
-    let (n_f, p) = (n as f64, failed as f64 / n as f64);
-    let centre = (p + z * z / (2.0 * n_f)) / (1.0 + z * z / n_f);
-    let half = z / (1.0 + z * z / n_f) * (p * (1.0 - p) / n_f + z * z / (4.0 * n_f * n_f)).sqrt();
-    Some(Estimate { mean: centre, half_width: half, confidence, n })
-}
-
-fn compare(estimate: &Estimate, side: Side, limit: f64) -> Verdict {
-    let (sure, out_of_question) = match side {
-        Side::Below => (estimate.high() <= limit, estimate.low() > limit),
-        Side::Above => (estimate.low() >= limit, estimate.high() < limit),
-    };
-    match (sure, out_of_question) {
-        (true, _) => Verdict::Holds,
-        (_, true) => Verdict::Fails,
-        _ => Verdict::Inconclusive,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn limits_are_read_with_their_units() {
-        let read = |text: &str| text.parse::<Expectation>();
-        let limit = read("p99(5k)<=20ms").unwrap();
-        assert_eq!(limit.metric, Metric::Quantile(0.99));
-        assert_eq!(limit.document.as_deref(), Some("5k"));
-        assert!((limit.limit - 0.02).abs() < 1e-12);
-        assert_eq!(read("rate >= 900/s").unwrap().side, Side::Above);
-        assert!((read("errors<0.1%").unwrap().limit - 0.001).abs() < 1e-12);
-        assert!(read("p99.9<1s").is_ok());
-        assert!(read("maen<1s").unwrap_err().contains("did you mean `mean`"));
-        assert!(read("p99<50").unwrap_err().contains("a time such as"));
-        for (text, quantile) in [("p95<50ms", 0.95), ("p97.5<1s", 0.975), ("p99.99<1s", 0.9999)] {
-            assert_eq!(read(text).unwrap().metric, Metric::Quantile(quantile));
-        }
-        assert_eq!(read("max<1s").unwrap().metric, Metric::Max);
-        assert!(read("p100<1s").unwrap_err().contains("is no metric"));
-        assert!(read("p0<1s").unwrap_err().contains("is no metric"));
-        assert!(read("p99=50ms").unwrap_err().contains("no < or >"));
-    }
 
     #[test]
     fn a_run_is_no_worse_than_itself_and_a_slower_one_is() {
@@ -680,69 +438,5 @@ mod tests {
         assert_eq!(all(&against), Verdict::Fails);
         assert!(against[1].line.contains("worse"), "{}", against[1].line);
         assert_eq!(all(&changes(&[&slower], &[&first])), Verdict::Holds, "better is fine");
-    }
-
-    /// The story: a second of 70,000 requests, a thousand times below their limit, was "too few to tell" or had an
-    /// interval without end.
-    #[test]
-    fn a_second_far_from_its_limit_tells() {
-        let block = |nth: u32, seconds: f64| {
-            let mut counts = measure::ClassCounts { completed: 1750, ..Default::default() };
-            for request in 0..1750 {
-                let share = 1.0 + 0.1 * f64::from(nth % 7) + 0.01 * f64::from(request % 11);
-                counts.total.record(Duration::from_secs_f64(seconds * share));
-            }
-            measure::Interval {
-                start_s: f64::from(nth) * 0.025,
-                length_s: 0.025,
-                classes: vec![counts],
-                in_flight_mean: 70_000.0 * seconds,
-                started: 1750,
-                connects: 0,
-                lag: measure::Histogram::new(),
-                generator: measure::GeneratorHealth::default(),
-            }
-        };
-        let mut record = RunRecord {
-            header: measure::RunHeader {
-                id: "second".into(),
-                started: String::new(),
-                tool: String::new(),
-                command: Vec::new(),
-                seed: 1,
-                host: measure::Host::default(),
-                target: "http://127.0.0.1/".into(),
-                load: LoadShape::Poisson { rate: 70_000.0, in_flight_max: 10_000 },
-                until: measure::Until::Seconds(1.0),
-                warmup_s: 0.0,
-                classes: vec![measure::ClassSpec { name: "/".into(), bytes: None, weight: 1 }],
-                settings: std::collections::BTreeMap::new(),
-            },
-            intervals: (0..40).map(|nth| block(nth, 50e-6)).collect(),
-            summary: None,
-        };
-        let told = |record: &RunRecord, limit: &str| {
-            expect(&limit.parse().unwrap(), record, &record.judge(0.95)).verdict
-        };
-        for limit in ["p99<50ms", "p99.99<50ms", "p50<50ms", "max<50ms"] {
-            assert_eq!(told(&record, limit), Verdict::Holds, "{limit}");
-        }
-        assert_eq!(told(&record, "p99>50ms"), Verdict::Fails);
-        record.intervals = (0..40).map(|nth| block(nth, 50.0)).collect();
-        for limit in ["p99<50ms", "p99.99<50ms", "p50<50ms", "max<50ms"] {
-            assert_eq!(told(&record, limit), Verdict::Fails, "{limit}");
-        }
-    }
-
-    #[test]
-    fn an_interval_across_the_limit_is_inconclusive() {
-        let estimate = Estimate { mean: 10.0, half_width: 1.0, confidence: 0.95, n: 9 };
-        assert_eq!(compare(&estimate, Side::Below, 11.5), Verdict::Holds);
-        assert_eq!(compare(&estimate, Side::Below, 10.5), Verdict::Inconclusive);
-        assert_eq!(compare(&estimate, Side::Below, 8.5), Verdict::Fails);
-        assert_eq!(compare(&estimate, Side::Above, 8.5), Verdict::Holds);
-        assert_eq!(compare(&estimate, Side::Above, 12.0), Verdict::Fails);
-        let unsure = Estimate { half_width: f64::INFINITY, ..estimate };
-        assert_eq!(compare(&unsure, Side::Below, 1e9), Verdict::Inconclusive);
     }
 }

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::load::DrawName;
 use advise::Bytes;
-use clap::{Args as ClapArgs, ValueEnum};
+use clap::Args as ClapArgs;
 use cli::{Failure, store};
 use formats::request_file::{FiledRequest, read_body, read_requests};
 use formats::sources::{Replay, read_replay};
@@ -71,14 +72,6 @@ pub(crate) struct RequestArgs {
     draw: DrawName,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum DrawName {
-    /// From a shuffled deck with the exact mix
-    Deck,
-    /// Each independently
-    Random,
-}
-
 fn speed(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix(['x', 'X']).unwrap_or(text);
     let speed: Option<f64> = number.parse().ok();
@@ -107,10 +100,7 @@ impl RequestArgs {
         reach: Reach,
     ) -> Result<Mix, Failure> {
         self.refuse_several_sources(urls)?;
-        let order = match self.draw {
-            DrawName::Deck => Order::Deck,
-            DrawName::Random => Order::Random,
-        };
+        let order = self.draw.order();
         let mix = |requests| Mix { requests, order, schedule: None, notes: Vec::new() };
         if let Some(log) = &self.log {
             return self.replay(log);

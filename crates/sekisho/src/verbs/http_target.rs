@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
-use cli::text::rate;
-use cli::{Failure, Session, store, tool, without_secret};
+use cli::{Failure, Session, advance, store, tool, without_secret};
 use indicatif::ProgressBar;
 use load::http::{
     Closing, Connections, Idle, Load, Naming, Plan, PlanSpec, Resumption, RunError, Schedule,
@@ -175,9 +174,7 @@ pub(crate) fn press(
         command: without_payloads(&session.command),
     };
     load::http::record(&plan, naming, &session.interrupt, &mut |interval| {
-        let completed: u64 = interval.classes.iter().map(|class| class.completed).sum();
-        bar.set_prefix(rate(completed as f64 / interval.length_s.max(1e-9)));
-        bar.inc((interval.length_s * 10.0).round() as u64);
+        advance(bar, interval);
     })
     .map_err(|error| match error {
         RunError::Tls(_) => Failure::usage(error),

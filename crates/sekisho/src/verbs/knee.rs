@@ -14,7 +14,7 @@ use measure::{Interval, RunRecord, Until};
 use serde_json::json;
 use workload::Dist;
 
-use super::check::{Expectation, Metric, Side};
+use super::expectation::{Expectation, Metric, Side};
 use super::http_target::press;
 use super::measure::HttpArgs;
 

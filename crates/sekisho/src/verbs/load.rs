@@ -7,11 +7,11 @@ use std::time::Duration;
 use advise::{Rate, Span};
 use clap::{Args as ClapArgs, ValueEnum};
 use cli::Failure;
-use load::http::{Load, PlanSpec, Schedule};
+use load::http::{Load, Order, PlanSpec, Schedule};
 use measure::{ArrivalSpacing, Until};
 use workload::{Arrivals, Dist};
 
-use super::check::Expectation;
+use super::expectation::Expectation;
 
 #[derive(ClapArgs)]
 #[command(next_help_heading = "Load")]
@@ -84,6 +84,25 @@ pub(crate) fn length_s(until: Until, load: &Load, warmup: Duration) -> f64 {
         (Until::Seconds(seconds), _) => seconds + warmup.as_secs_f64(),
         (Until::Requests(_), Load::Varying { schedule, .. }) => schedule.length_s(),
         (Until::Requests(_), _) => 0.0,
+    }
+}
+
+/// Way in which classes are drawn by their weights.
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum DrawName {
+    /// From a shuffled deck with the exact mix
+    Deck,
+    /// Each independently
+    Random,
+}
+
+impl DrawName {
+    /// Order in which the classes of a run come.
+    pub(super) fn order(self) -> Order {
+        match self {
+            DrawName::Deck => Order::Deck,
+            DrawName::Random => Order::Random,
+        }
     }
 }
 

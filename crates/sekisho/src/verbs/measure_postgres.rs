@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ::load::asks::Order;
 use ::load::http::{Idle, Load, Naming};
 use ::tpcc::{Config, verify};
 use clap::{Args as ClapArgs, ValueEnum};
-use cli::text::{paragraph, rate, sentence};
-use cli::{Failure, Session, Verdict, progress, say, store, tool};
+use cli::text::{paragraph, sentence};
+use cli::{Failure, Session, Verdict, advance, say, store, tool};
 use indicatif::ProgressBar;
 use measure::knee::{Outcome, Probe};
 use measure::limit::Limit;
@@ -23,10 +22,9 @@ use pgload::{Plan, PlanSpec, RunError, preflight, probe, record_until};
 use postgres::{Private, StartError};
 use workload::Dist;
 
-use super::check::Expectation;
 use super::knee::{System, Wanted, limit, look, no_limit};
-use super::load::{LoadArgs, Run, length_s};
-use super::measure::{Noun, next_command, show};
+use super::load::{DrawName, LoadArgs, Run, length_s};
+use super::run_output::{Measurement, Noun, OutputArgs};
 use super::typed::Typed;
 use databases::PrivateArgs;
 use databases::{DatabaseArgs, quoted};
@@ -76,24 +74,11 @@ pub(super) struct PostgresArgs {
     /// Generator threads
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: u32,
-    /// Hold every run against a limit, such as 'p99<50ms', 'errors<1%', 'p99(pay.sql)<20ms'
-    #[arg(long, value_name = "LIMIT")]
-    expect: Vec<Expectation>,
     /// The seed of all chance
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Keep the record here rather than under .sekisho/runs/ (one run only)
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
-    /// Also write a row for each interval and script
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
-    /// Also write an HdrHistogram interval log, scripts as tags
-    #[arg(long, value_name = "FILE")]
-    hlog: Option<PathBuf>,
-    /// Print one JSON object a run instead of text
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    output: OutputArgs,
     #[command(flatten)]
     load: LoadArgs,
     /// Connections of an open load; an arrival that finds none free waits for one, and that counts
@@ -111,14 +96,6 @@ enum ProtocolName {
     Prepared,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum DrawName {
-    /// From a shuffled deck with the exact mix
-    Deck,
-    /// Each independently
-    Random,
-}
-
 pub(super) fn run(
     args: &PostgresArgs,
     session: &Session,
@@ -126,11 +103,7 @@ pub(super) fn run(
 ) -> Result<Verdict, Failure> {
     let scripts = args.scripts()?;
     let runs = args.runs()?;
-    if args.out.is_some() && runs.len() > 1 {
-        return Err(Failure::Usage(
-            "`--out` names one file, but several runs are asked for".into(),
-        ));
-    }
+    args.output.holds(runs.len())?;
     let Some(mut target) = Target::open(args, &runs, session)? else {
         return Ok(Verdict::Interrupted);
     };
@@ -147,7 +120,7 @@ pub(super) fn run(
     }
     let release = found.version.split(' ').next().unwrap_or_default();
     target.name = format!("{} (PostgreSQL {release})", target.name);
-    if !args.json {
+    if !args.output.json {
         say(out, &sentence(&format!("measuring {}", target.name)))?;
         for note in &found.notes {
             say(out, &paragraph(&format!("note: {note}")))?;
@@ -220,7 +193,7 @@ fn look_for_knee(
         limit: args.load.knee().ok_or_else(no_limit)?,
         budget_s: args.load.budget_s(),
         length_given_s: args.load.length_given_s(),
-        json: args.json,
+        json: args.output.json,
         idle: Idle::Sleep,
         more: "`--threads`",
         command: args.command(),
@@ -236,31 +209,12 @@ fn measure_all(
     session: &Session,
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
-    let seconds: f64 = runs.iter().map(|run| length_s(run.until, &run.load, run.warmup)).sum();
-    let bar = progress((seconds * 10.0) as u64, "measuring");
-    let mut verdict = Verdict::Holds;
-    let mut kept: Vec<(PathBuf, RunRecord)> = Vec::new();
-    for run in runs {
-        let plan = args.plan(target, scripts, run)?;
-        let record = press(&plan, session, &bar)?;
-        let path = match &args.out {
-            Some(path) => path.clone(),
-            None => store::path("runs", &format!("{}.jsonl", record.header.id))?,
-        };
-        store::write_run(&path, &record)?;
-        args.export(&record)?;
-        verdict = verdict.and(show(&record, Noun::Script, &args.expect, args.json, out)?);
-        kept.push((path, record));
-        if session.interrupted() {
-            verdict = Verdict::Interrupted;
-            break;
-        }
-    }
-    bar.finish_and_clear();
-    if !args.json {
-        say(out, &next_command(&kept, !args.expect.is_empty(), args.typed(session)))?;
-    }
-    Ok(verdict)
+    let seconds = runs.iter().map(|run| length_s(run.until, &run.load, run.warmup)).sum();
+    let typed = args.typed(session);
+    let measurement = Measurement { noun: Noun::Script, seconds, typed };
+    args.output.of_runs(measurement, session, out, runs, |run, bar| {
+        press(&args.plan(target, scripts, run)?, session, bar)
+    })
 }
 
 fn naming(session: &Session) -> Naming {
@@ -275,9 +229,7 @@ fn naming(session: &Session) -> Naming {
 /// Runs a plan and returns its record; the bar goes on with every interval.
 fn press(plan: &Plan, session: &Session, bar: &ProgressBar) -> Result<RunRecord, Failure> {
     pgload::record(plan, naming(session), &session.interrupt, &mut |interval| {
-        let completed: u64 = interval.classes.iter().map(|class| class.completed).sum();
-        bar.set_prefix(rate(completed as f64 / interval.length_s.max(1e-9)));
-        bar.inc((interval.length_s * 10.0).round() as u64);
+        advance(bar, interval);
     })
     .map_err(failure)
 }
@@ -472,21 +424,8 @@ impl PostgresArgs {
         spec.threads = self.threads;
         spec.tries_max = self.max_tries;
         spec.seed = self.seed;
-        spec.order = match self.draw {
-            DrawName::Deck => Order::Deck,
-            DrawName::Random => Order::Random,
-        };
+        spec.order = self.draw.order();
         spec
-    }
-
-    fn export(&self, record: &RunRecord) -> Result<(), Failure> {
-        if let Some(path) = &self.csv {
-            store::write_whole(path, ::load::export::csv(record))?;
-        }
-        if let Some(path) = &self.hlog {
-            store::write_whole(path, ::load::export::interval_log(record))?;
-        }
-        Ok(())
     }
 }
 

@@ -57,7 +57,7 @@ pub(crate) fn text(record: &RunRecord, phases: &[PhaseJudgement]) -> String {
             name,
             rate(part.phase.arrivals / part.phase.length_s.max(1e-9)),
             rate_estimate(&all.throughput),
-            all.errors.values().sum::<u64>().to_string(),
+            all.failed().to_string(),
             all.response.as_ref().map_or("-".into(), time_estimate),
             quantile(0.99),
         ]);
@@ -153,7 +153,7 @@ pub(crate) fn section(record: &RunRecord) -> Result<Section, TableError> {
             Cell::Text(part.phase.name.clone()),
             Cell::Number(part.phase.arrivals / part.phase.length_s.max(1e-9)),
             Cell::Number(all.throughput.mean),
-            Cell::Number(all.errors.values().sum::<u64>() as f64),
+            Cell::Number(all.failed() as f64),
             ms(all.response.as_ref().map(|response| response.mean)),
             ms(p99.and_then(|quantile| quantile.response).map(|response| response.mean)),
             Cell::Text(if part.drifting.is_empty() { "yes" } else { "no" }.into()),

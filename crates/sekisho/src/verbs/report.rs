@@ -12,7 +12,8 @@ use measure::RunRecord;
 use sim::Options;
 
 use super::ask;
-use super::check::{Expectation, expect, expected, quick, read_prediction, slots_told};
+use super::check::{expected, quick, read_prediction, slots_told};
+use super::expectation::{Expectation, expect};
 use super::loop_report::{self, Held, Story, page};
 use super::newest::Newest;
 use super::outcome::{Outcome, verdict_of};

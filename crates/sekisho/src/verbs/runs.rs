@@ -10,7 +10,8 @@ use cli::{Failure, Verdict, say, store, turning};
 use measure::RunRecord;
 use serde_json::json;
 
-use super::check::{expect, expected};
+use super::check::expected;
+use super::expectation::expect;
 use super::tpcc;
 
 /// List the stored runs, the newest first

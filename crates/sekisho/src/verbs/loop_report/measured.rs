@@ -50,7 +50,7 @@ pub(super) fn numbers(judged: &Judged<'_>, held: &[Held]) -> Result<Section, Bro
     let rows = judged.iter().map(|(run, judgement)| {
         let all = &judgement.all;
         let total = responses(run.steady());
-        let failed: u64 = all.errors.values().sum();
+        let failed = all.failed();
         let asked = failed + all.completed;
         let quantile =
             |q| quantile(&total, q).map_or(Cell::Empty, |value| Cell::Number(value * 1e3));

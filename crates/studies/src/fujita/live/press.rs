@@ -238,7 +238,7 @@ impl<'a> Lab<'a> {
         let mut log = self.log();
         log.runs += 1;
         log.requests += judged.all.completed;
-        log.failed += judged.all.errors.values().sum::<u64>();
+        log.failed += judged.all.failed();
         // A drift in a run of seconds is somebody else's load: it widens the intervals, and is counted.
         let run = log.runs;
         for fault in &judged.faults {

@@ -1,0 +1,397 @@
+//! Expectation: a limit on what a run measured, as it is written, and a judged run held against it.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use advise::{Rate, Span};
+use cli::Verdict;
+use cli::text::{count, percent_estimate, rate_estimate, time_estimate};
+use measure::knee::Outcome as Held;
+use measure::limit::{Limit, answers};
+use measure::{Estimate, Judgement, Measures, RunRecord};
+
+use super::outcome::Outcome;
+
+/// A limit on what a run measured.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Expectation {
+    /// As it was written.
+    text: String,
+    /// Metric that is limited.
+    pub(crate) metric: Metric,
+    /// The document, if only one is meant.
+    pub(crate) document: Option<String>,
+    pub(crate) side: Side,
+    /// The limit: seconds, per second, or a share.
+    pub(crate) limit: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Metric {
+    Quantile(f64),
+    Max,
+    Mean,
+    Rate,
+    Errors,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Below,
+    Above,
+}
+
+impl FromStr for Expectation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Expectation, String> {
+        let wanted = "a limit such as 'p99<50ms', 'p99(5k)<20ms', 'max<1s', 'mean<10ms', 'rate>=900/s' or 'errors<0.1%'";
+        let wrong = |why: String| format!("{why}; wanted is {wanted}");
+        let at = text.find(['<', '>']).ok_or_else(|| wrong("it has no < or >".into()))?;
+        let side = if text[at..].starts_with('<') { Side::Below } else { Side::Above };
+        let limit = text[at + 1..].trim_start_matches('=').trim();
+        let what = text[..at].trim();
+        let (name, document) = match what.split_once('(') {
+            None => (what, None),
+            Some((name, rest)) => {
+                let document =
+                    rest.strip_suffix(')').ok_or_else(|| wrong("a ) is missing".into()))?;
+                (name, Some(document.to_owned()))
+            }
+        };
+        let metric = metric(name).ok_or_else(|| {
+            let known = ["mean", "max", "rate", "errors", "p50", "p90", "p95", "p99", "p99.9"];
+            match measure::nearest(name, known) {
+                Some(near) => wrong(format!("`{name}` is no metric, did you mean `{near}`?")),
+                None => wrong(format!("`{name}` is no metric")),
+            }
+        })?;
+        let limit = match metric {
+            Metric::Quantile(_) | Metric::Mean | Metric::Max => limit
+                .parse::<Span>()
+                .map(|span| span.0)
+                .map_err(|error| wrong(error.to_string()))?,
+            Metric::Rate => limit
+                .parse::<Rate>()
+                .map(|rate| rate.0)
+                .map_err(|error| wrong(error.to_string()))?,
+            Metric::Errors => {
+                share(limit).ok_or_else(|| wrong(format!("`{limit}` is no share such as 0.1%")))?
+            }
+        };
+        Ok(Expectation { text: text.to_owned(), metric, document, side, limit })
+    }
+}
+
+fn metric(name: &str) -> Option<Metric> {
+    match name {
+        "mean" => Some(Metric::Mean),
+        "max" => Some(Metric::Max),
+        "rate" => Some(Metric::Rate),
+        "errors" => Some(Metric::Errors),
+        _ => {
+            let percent: f64 = name.strip_prefix('p')?.parse().ok()?;
+            // As it was written: p99.9 is 0.999, not the nearest number to 99.9 over 100.
+            let quantile = (percent * 1e10).round() / 1e12;
+            (0.0 < quantile && quantile < 1.0).then_some(Metric::Quantile(quantile))
+        }
+    }
+}
+
+fn share(text: &str) -> Option<f64> {
+    let percent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
+    (0.0..=100.0).contains(&percent).then_some(percent / 100.0)
+}
+
+impl fmt::Display for Expectation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Holds a judged run against an expectation; the interval decides whether that is possible.
+pub(crate) fn expect(
+    expectation: &Expectation,
+    record: &RunRecord,
+    judgement: &Judgement,
+) -> Outcome {
+    let outcome =
+        |verdict, line: String| Outcome { verdict, line: format!("{expectation}: {line}") };
+    let classes = &record.header.classes;
+    let class = match &expectation.document {
+        None => None,
+        Some(name) => match classes.iter().position(|class| class.name == *name) {
+            Some(class) => Some(class),
+            None => {
+                let line = format!("the run has no document `{name}`");
+                return outcome(Verdict::Inconclusive, line);
+            }
+        },
+    };
+    let measures = class.map_or(&judgement.all, |class| &judgement.classes[class]);
+    let estimate = match expectation.metric {
+        Metric::Mean => measures.response,
+        Metric::Rate => Some(measures.throughput),
+        Metric::Errors => errors(measures, judgement),
+        Metric::Quantile(q) => {
+            let failing = errors(measures, judgement);
+            return quantile(expectation, q, record, (class, measures), failing);
+        }
+        Metric::Max => {
+            let (verdict, line) = longest(expectation, measures);
+            return outcome(verdict, line);
+        }
+    };
+    let Some(estimate) = estimate else { return outcome(Verdict::Inconclusive, few(measures)) };
+    let shown = match expectation.metric {
+        Metric::Rate => rate_estimate(&estimate),
+        Metric::Errors => percent_estimate(&estimate, 1),
+        _ => time_estimate(&estimate),
+    };
+    outcome(compare(&estimate, expectation.side, expectation.limit), format!("it is {shown}"))
+}
+
+/// A limit on a quantile: by its interval, and where that does not decide by the number of requests beyond the
+/// limit, which tells sooner. A request that failed is later than any limit.
+fn quantile(
+    expectation: &Expectation,
+    q: f64,
+    record: &RunRecord,
+    (class, measures): (Option<usize>, &Measures),
+    failing: Option<Estimate>,
+) -> Outcome {
+    let outcome =
+        |verdict, line: String| Outcome { verdict, line: format!("{expectation}: {line}") };
+    let failed = measures.failed();
+    let (good, all) = (measures.completed as f64, (measures.completed + failed) as f64);
+    let late = (1.0 - q) * all - failed as f64;
+    if failed > 0 && late <= 0.0 {
+        let surely = failing.is_some_and(|share| share.low() > 1.0 - q);
+        let verdict = match (surely, expectation.side) {
+            (false, _) => Verdict::Inconclusive,
+            (true, Side::Below) => Verdict::Fails,
+            (true, Side::Above) => Verdict::Holds,
+        };
+        let requests = count(measures.completed + failed, "request");
+        return outcome(verdict, format!("{failed} of {requests} failed, later than any limit"));
+    }
+    // So many good answers may be late beside them.
+    let q = if failed == 0 { q } else { 1.0 - late / good };
+    let estimate = record.quantile(class, q, 0.95);
+    let by_interval = estimate
+        .as_ref()
+        .map_or(Verdict::Inconclusive, |found| compare(found, expectation.side, expectation.limit));
+    let mut shown = estimate.as_ref().map(cli::text::quantile_estimate);
+    if let (Some(shown), 1..) = (&mut shown, failed) {
+        *shown += &format!(", with the {failed} that failed as later than any limit");
+    }
+    if by_interval != Verdict::Inconclusive {
+        return outcome(by_interval, format!("it is {}", shown.unwrap_or_default()));
+    }
+    let response = Duration::from_secs_f64(expectation.limit.max(0.0));
+    let seen = answers(record, class, &Limit { quantile: q, response, errors_max: None });
+    let verdict = match (seen.outcome, expectation.side) {
+        (Held::Holds, Side::Below) | (Held::Fails, Side::Above) => Verdict::Holds,
+        (Held::Fails, Side::Below) | (Held::Holds, Side::Above) => Verdict::Fails,
+        _ => Verdict::Inconclusive,
+    };
+    let beyond = format!("{} of {} took longer", seen.late, count(seen.answered, "request"));
+    outcome(
+        verdict,
+        match (verdict, shown) {
+            (Verdict::Inconclusive, None) => format!("{}: {beyond}", few(measures)),
+            (_, None) => beyond,
+            (_, Some(shown)) => format!("it is {shown}; {beyond}"),
+        },
+    )
+}
+
+/// The longest response, which is no statistic: it was seen, or it was not. A request that failed is later
+/// than any limit.
+fn longest(expectation: &Expectation, measures: &Measures) -> (Verdict, String) {
+    let of = |is_within: bool| match is_within == (expectation.side == Side::Below) {
+        true => Verdict::Holds,
+        false => Verdict::Fails,
+    };
+    match (measures.failed(), measures.response_max_s) {
+        (failed @ 1.., _) => {
+            (of(false), format!("{} failed, later than any limit", count(failed, "request")))
+        }
+        (0, None) => (Verdict::Inconclusive, few(measures)),
+        (0, Some(longest)) => (
+            of(longest <= expectation.limit),
+            format!("the longest took {}", cli::text::quantile(longest)),
+        ),
+    }
+}
+
+fn few(measures: &Measures) -> String {
+    format!("{} are too few to tell", count(measures.completed, "request"))
+}
+
+/// The share of requests that failed, with the interval of Wilson's score: it is right near 0 too.
+fn errors(measures: &Measures, judgement: &Judgement) -> Option<Estimate> {
+    let failed = measures.failed();
+    let n = failed + measures.completed;
+    if n == 0 {
+        return None;
+    }
+    let confidence = judgement.all.throughput.confidence;
+    let z = measure::t_quantile(0.5 + confidence / 2.0, 1e9);
+    let (n_f, p) = (n as f64, failed as f64 / n as f64);
+    let centre = (p + z * z / (2.0 * n_f)) / (1.0 + z * z / n_f);
+    let half = z / (1.0 + z * z / n_f) * (p * (1.0 - p) / n_f + z * z / (4.0 * n_f * n_f)).sqrt();
+    Some(Estimate { mean: centre, half_width: half, confidence, n })
+}
+
+fn compare(estimate: &Estimate, side: Side, limit: f64) -> Verdict {
+    let (sure, out_of_question) = match side {
+        Side::Below => (estimate.high() <= limit, estimate.low() > limit),
+        Side::Above => (estimate.low() >= limit, estimate.high() < limit),
+    };
+    match (sure, out_of_question) {
+        (true, _) => Verdict::Holds,
+        (_, true) => Verdict::Fails,
+        _ => Verdict::Inconclusive,
+    }
+}
+
+/// The shortest limit on a response time: the one against which a late generator matters.
+pub(crate) fn shortest(expectations: &[Expectation]) -> Option<Duration> {
+    let of_time = |expectation: &&Expectation| {
+        matches!(expectation.metric, Metric::Quantile(_) | Metric::Mean | Metric::Max)
+    };
+    let limits = expectations.iter().filter(of_time).map(|expectation| expectation.limit);
+    let shortest = limits.fold(f64::INFINITY, f64::min);
+    shortest.is_finite().then(|| Duration::from_secs_f64(shortest.max(0.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use measure::LoadShape;
+
+    use super::*;
+
+    /// A second of 70,000 requests that take about so long [s].
+    fn second(seconds: f64) -> RunRecord {
+        let block = |nth: u32, seconds: f64| {
+            let mut counts = measure::ClassCounts { completed: 1750, ..Default::default() };
+            for request in 0..1750 {
+                let share = 1.0 + 0.1 * f64::from(nth % 7) + 0.01 * f64::from(request % 11);
+                counts.total.record(Duration::from_secs_f64(seconds * share));
+            }
+            measure::Interval {
+                start_s: f64::from(nth) * 0.025,
+                length_s: 0.025,
+                classes: vec![counts],
+                in_flight_mean: 70_000.0 * seconds,
+                started: 1750,
+                connects: 0,
+                lag: measure::Histogram::new(),
+                generator: measure::GeneratorHealth::default(),
+            }
+        };
+        RunRecord {
+            header: measure::RunHeader {
+                id: "second".into(),
+                started: String::new(),
+                tool: String::new(),
+                command: Vec::new(),
+                seed: 1,
+                host: measure::Host::default(),
+                target: "http://127.0.0.1/".into(),
+                load: LoadShape::Poisson { rate: 70_000.0, in_flight_max: 10_000 },
+                until: measure::Until::Seconds(1.0),
+                warmup_s: 0.0,
+                classes: vec![measure::ClassSpec { name: "/".into(), bytes: None, weight: 1 }],
+                settings: std::collections::BTreeMap::new(),
+            },
+            intervals: (0..40).map(|nth| block(nth, seconds)).collect(),
+            summary: None,
+        }
+    }
+
+    #[test]
+    fn limits_are_read_with_their_units() {
+        let read = |text: &str| text.parse::<Expectation>();
+        let limit = read("p99(5k)<=20ms").unwrap();
+        assert_eq!(limit.metric, Metric::Quantile(0.99));
+        assert_eq!(limit.document.as_deref(), Some("5k"));
+        assert!((limit.limit - 0.02).abs() < 1e-12);
+        assert_eq!(read("rate >= 900/s").unwrap().side, Side::Above);
+        assert!((read("errors<0.1%").unwrap().limit - 0.001).abs() < 1e-12);
+        assert!(read("p99.9<1s").is_ok());
+        assert!(read("maen<1s").unwrap_err().contains("did you mean `mean`"));
+        assert!(read("p99<50").unwrap_err().contains("a time such as"));
+        for (text, quantile) in [("p95<50ms", 0.95), ("p97.5<1s", 0.975), ("p99.99<1s", 0.9999)] {
+            assert_eq!(read(text).unwrap().metric, Metric::Quantile(quantile));
+        }
+        assert_eq!(read("max<1s").unwrap().metric, Metric::Max);
+        assert!(read("p100<1s").unwrap_err().contains("is no metric"));
+        assert!(read("p0<1s").unwrap_err().contains("is no metric"));
+        assert!(read("p99=50ms").unwrap_err().contains("no < or >"));
+    }
+
+    /// The story: a second of 70,000 requests, a thousand times below their limit, was "too few to tell" or had an
+    /// interval without end.
+    #[test]
+    fn a_second_far_from_its_limit_tells() {
+        let record = second(50e-6);
+        let told = |record: &RunRecord, limit: &str| {
+            expect(&limit.parse().unwrap(), record, &record.judge(0.95)).verdict
+        };
+        for limit in ["p99<50ms", "p99.99<50ms", "p50<50ms", "max<50ms"] {
+            assert_eq!(told(&record, limit), Verdict::Holds, "{limit}");
+        }
+        assert_eq!(told(&record, "p99>50ms"), Verdict::Fails);
+        let record = second(50.0);
+        for limit in ["p99<50ms", "p99.99<50ms", "p50<50ms", "max<50ms"] {
+            assert_eq!(told(&record, limit), Verdict::Fails, "{limit}");
+        }
+    }
+
+    #[test]
+    fn an_interval_across_the_limit_is_inconclusive() {
+        let estimate = Estimate { mean: 10.0, half_width: 1.0, confidence: 0.95, n: 9 };
+        assert_eq!(compare(&estimate, Side::Below, 11.5), Verdict::Holds);
+        assert_eq!(compare(&estimate, Side::Below, 10.5), Verdict::Inconclusive);
+        assert_eq!(compare(&estimate, Side::Below, 8.5), Verdict::Fails);
+        assert_eq!(compare(&estimate, Side::Above, 8.5), Verdict::Holds);
+        assert_eq!(compare(&estimate, Side::Above, 12.0), Verdict::Fails);
+        let unsure = Estimate { half_width: f64::INFINITY, ..estimate };
+        assert_eq!(compare(&unsure, Side::Below, 1e9), Verdict::Inconclusive);
+    }
+
+    /// The story: of a service that failed every other request within no time, p99 and max held.
+    #[test]
+    fn a_request_that_failed_is_later_than_any_limit() {
+        let mut record = second(50e-6);
+        let told = |record: &RunRecord, limit: &str| {
+            let judgement = record.judge(0.95);
+            expect(&limit.parse().unwrap(), record, &judgement)
+        };
+        let fail = |record: &mut RunRecord, each: u64| {
+            for interval in &mut record.intervals {
+                interval.classes[0].errors.insert(measure::ErrorKind::Timeout, each);
+            }
+        };
+        // 40 of 70,040 are no hindrance to p99, and one is to the longest.
+        fail(&mut record, 1);
+        assert_eq!(told(&record, "p99<50ms").verdict, Verdict::Holds);
+        assert!(told(&record, "p99<50ms").line.contains("with the 40 that failed"));
+        assert_eq!(told(&record, "max<50ms").verdict, Verdict::Fails);
+        assert_eq!(told(&record, "max>50ms").verdict, Verdict::Holds);
+        fail(&mut record, 1750);
+        for (limit, verdict) in [
+            ("p99<50ms", Verdict::Fails),
+            ("p99>50ms", Verdict::Holds),
+            ("p40<50ms", Verdict::Holds),
+            ("p50<50ms", Verdict::Inconclusive),
+        ] {
+            let seen = told(&record, limit);
+            assert_eq!(seen.verdict, verdict, "{}", seen.line);
+        }
+        assert!(told(&record, "p99<50ms").line.contains("70000 of 140000 requests failed"));
+    }
+}
