@@ -152,6 +152,9 @@ pub(crate) fn expect(
     outcome(compare(&estimate, expectation.side, expectation.limit), format!("it is {shown}"))
 }
 
+/// Words for failures that are so many that they decide nothing.
+const ABOUT: &str = "about as many as may be late";
+
 /// A limit on a quantile: by its interval, and where that does not decide by the number of requests beyond the
 /// limit, which tells sooner. A request that failed is later than any limit.
 fn quantile(
@@ -165,6 +168,7 @@ fn quantile(
         |verdict, line: String| Outcome { verdict, line: format!("{expectation}: {line}") };
     let failed = measures.failed();
     let (good, all) = (measures.completed as f64, (measures.completed + failed) as f64);
+    let all_requests = count(measures.completed + failed, "request");
     let late = (1.0 - q) * all - failed as f64;
     if failed > 0 && late <= 0.0 {
         let surely = failing.is_some_and(|share| share.low() > 1.0 - q);
@@ -173,8 +177,8 @@ fn quantile(
             (true, Side::Below) => Verdict::Fails,
             (true, Side::Above) => Verdict::Holds,
         };
-        let requests = count(measures.completed + failed, "request");
-        return outcome(verdict, format!("{failed} of {requests} failed, later than any limit"));
+        let beside = if surely { "later than any limit" } else { ABOUT };
+        return outcome(verdict, format!("{failed} of {all_requests} failed, {beside}"));
     }
     // So many good answers may be late beside them.
     let q = if failed == 0 { q } else { 1.0 - late / good };
@@ -200,6 +204,9 @@ fn quantile(
     outcome(
         verdict,
         match (verdict, shown) {
+            (Verdict::Inconclusive, None) if failed > 0 => {
+                format!("{failed} of {all_requests} failed, {ABOUT}")
+            }
             (Verdict::Inconclusive, None) => format!("{}: {beyond}", few(measures)),
             (_, None) => beyond,
             (_, Some(shown)) => format!("it is {shown}; {beyond}"),
@@ -393,5 +400,6 @@ mod tests {
             assert_eq!(seen.verdict, verdict, "{}", seen.line);
         }
         assert!(told(&record, "p99<50ms").line.contains("70000 of 140000 requests failed"));
+        assert!(told(&record, "p50<50ms").line.contains("about as many as may be late"));
     }
 }
