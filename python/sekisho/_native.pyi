@@ -11,3 +11,24 @@ def simulate(
     max_requests: int,
     threads: int | None,
 ) -> str: ...
+def runs(files: list[tuple[str, str]]) -> str: ...
+def histogram(file: tuple[str, str], class_: str | None, /) -> str: ...
+def intervals(file: tuple[str, str], class_: str | None, /) -> str: ...
+def fit(
+    files: list[tuple[str, str]],
+    cores: int | None,
+    slots: int | None,
+    seed: int,
+    date: str,
+) -> str: ...
+def ask(
+    name: str,
+    text: str,
+    form: str,
+    clients: list[int],
+    rates: list[float],
+    slots: list[int],
+    class_: str | None,
+    seed: int | None,
+    /,
+) -> str: ...

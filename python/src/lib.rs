@@ -1,11 +1,13 @@
 //! The border to Python: models come as text, answers go as JSON, from which `sekisho/__init__.py` makes
 //! tables. Every error is a `SekishoError` with the text that the command prints.
 
+mod records;
+
 use advise::NodeAnswer;
+use formats::exchange::{self, Model};
 use measure::Estimate;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use formats::exchange::{self, Model};
 use serde_json::{Value, json};
 use sim::{Options, Outcome, Plan, Stop};
 
@@ -47,7 +49,13 @@ impl Form {
 
 /// Solves a model by formula; gives JSON.
 #[pyfunction]
-fn solve(py: Python<'_>, name: &str, text: &str, form: &str, method: Option<&str>) -> PyResult<String> {
+fn solve(
+    py: Python<'_>,
+    name: &str,
+    text: &str,
+    form: &str,
+    method: Option<&str>,
+) -> PyResult<String> {
     let model = model(name, text, Form::of(form)?)?;
     let method = method.map(exchange::method).transpose().map_err(wrong)?;
     let solved = py.detach(|| model.solve(method)).map_err(wrong)?;
@@ -130,9 +138,12 @@ fn simulated(outcome: &Outcome) -> Value {
             + gate.refused_unreachable.mean
             + gate.reneged.mean;
         let started = Cell::of(&gate.started);
-        let busy = Cell::of(&gate.busy).scaled(1.0 / f64::from(gate.slots));
+        // Of slots that change nobody knows the share that is busy, only their number.
+        let busy =
+            (!gate.slots_change).then(|| Cell::of(&gate.busy).scaled(1.0 / f64::from(gate.slots)));
         let arrivals = started.scaled(1.0 / (1.0 - refused));
-        let cells = [Some(jobs), Some(busy), response, residence(jobs), Some(arrivals), Some(started)];
+        let cells =
+            [Some(jobs), busy, response, residence(jobs), Some(arrivals), Some(started)];
         rows.push(simulated_row(&gate.name, class, cells));
     }
     for station in &outcome.stations {
@@ -213,5 +224,10 @@ fn simulated_row(station: &str, class: Option<&str>, cells: [Option<Cell>; 6]) -
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("SekishoError", module.py().get_type::<SekishoError>())?;
     module.add_function(wrap_pyfunction!(solve, module)?)?;
-    module.add_function(wrap_pyfunction!(simulate, module)?)
+    module.add_function(wrap_pyfunction!(simulate, module)?)?;
+    module.add_function(wrap_pyfunction!(records::runs, module)?)?;
+    module.add_function(wrap_pyfunction!(records::histogram, module)?)?;
+    module.add_function(wrap_pyfunction!(records::intervals, module)?)?;
+    module.add_function(wrap_pyfunction!(records::fit, module)?)?;
+    module.add_function(wrap_pyfunction!(records::ask, module)?)
 }

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -89,6 +91,8 @@ def test_a_quantile_that_no_histogram_tells_is_a_bound(mean, bound):
     assert median["bound"] == bound
     if bound == "at-least":
         assert median["mean"] >= 3600 and median["half_width"] is None
+    (asked,) = sekisho.ask(model, clients=[5]).p50_bound
+    assert asked == bound
 
 
 def test_the_hits_of_a_cache_are_attributes():
@@ -203,3 +207,83 @@ def test_the_example_in_the_documentation_works():
 
     failed, tried = doctest.testmod(sekisho)
     assert tried > 0 and failed == 0
+
+
+RECORDS = [ROOT / "python/tests" / name for name in ("1.jsonl", "32.jsonl")]
+
+
+def test_records_are_rows():
+    table = sekisho.read_runs(RECORDS)
+    assert table.Class.tolist() == ["(all)", "1k", "20k", "100k"] * 2
+    whole = table[table.Class == "(all)"].set_index("Clients")
+    assert whole.index.tolist() == [1, 32] and whole.Rate.isna().all()
+    assert whole.Valid.all() and (whole.Failed == 0).all()
+    parts = table[table.Class != "(all)"].groupby("Clients").Completed.sum()
+    assert parts.tolist() == whole.Completed.tolist()
+    # One client that never thinks: a request after the other. Of 32 the slots are always busy.
+    assert whole.X[1] * whole.R[1] == pytest.approx(1, rel=0.05)
+    assert whole.X[32] * whole.R[32] == pytest.approx(32, rel=0.05)
+    assert (whole.p50 <= whole.p90).all() and (whole.p95 <= whole.p99).all()
+    assert whole[["p50_bound", "p99_bound"]].isna().all(axis=None)
+    assert (whole.R_hw > 0).all() and (whole.R_max >= whole.p99 * 0.999).all()
+    assert sekisho.read_runs(str(RECORDS[0])).Run.nunique() == 1
+
+
+def test_histograms_and_intervals_are_those_of_the_run():
+    run = sekisho.read_runs(RECORDS[1]).set_index("Class")
+    for document in (None, "20k"):
+        row = run.loc[document or "(all)"]
+        table = sekisho.read_histogram(RECORDS[1], document)
+        assert table.Count.sum() == row.Completed
+        assert table.Share.iloc[-1] == 1 and table.R.is_monotonic_increasing
+        mean = (table.R * table.Count).sum() / table.Count.sum()
+        # Values are told apart to three digits.
+        assert mean == pytest.approx(row.R, rel=2e-3)
+        assert table.R[table.Share >= 0.99].iloc[0] == pytest.approx(row.p99, rel=0.02)
+    intervals = sekisho.read_intervals(RECORDS[1])
+    assert len(intervals) == 60 and (intervals.Length == 1).all()
+    steady = intervals[intervals.Start >= intervals.attrs["warmup_s"]]
+    assert steady.Completed.sum() == run.Completed["(all)"]
+    with pytest.raises(sekisho.SekishoError, match="no class is called `2k`; there is 1k, 20k"):
+        sekisho.read_histogram(RECORDS[1], "2k")
+
+
+def test_a_fit_finds_the_truth_and_is_a_model():
+    table = sekisho.fit(RECORDS, cores=1, slots=4).set_index("Parameter")
+    assert table.attrs["by"] == "sizes" and table.attrs["left_out"] == []
+    # The truth of the records, which wobble by 3 %: 50 ns a byte and 1 ms a request.
+    assert table.Value["per-byte"] == pytest.approx(50e-9, rel=0.1)
+    assert table.Unit["per-byte"] == "s/byte"
+    assert (table.Low <= table.Value).all() and (table.Value <= table.High).all()
+    answers = sekisho.ask(table.attrs["scenario"], clients=[1, 32], slots=[4, 8])
+    assert answers[["Clients", "Slots"]].values.tolist() == [[1, 4], [32, 4], [1, 8], [32, 8]]
+    measured = sekisho.read_runs(RECORDS)
+    measured = measured[measured.Class == "(all)"].set_index("Clients")
+    for row in answers[answers.Slots == 4].itertuples():
+        assert row.X == pytest.approx(measured.X[row.Clients], rel=0.1)
+        assert row.X_hw >= 0 and row.p50 <= row.p99
+    solved = sekisho.ask(QUEUE, rates=[50.0]).iloc[0]
+    assert solved.R_formula == pytest.approx(0.02) and math.isnan(solved.Clients)
+    assert solved.R == pytest.approx(0.02, rel=0.05)
+
+
+def test_what_is_no_record_or_does_not_suffice_says_so(tmp_path):
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text("nothing\n", encoding="utf-8")
+    with pytest.raises(sekisho.SekishoError, match="broken.jsonl"):
+        sekisho.read_runs([broken])
+    with pytest.raises(sekisho.SekishoError):
+        sekisho.fit(RECORDS[0])
+    with pytest.raises(FileNotFoundError):
+        sekisho.read_intervals(tmp_path / "gone.jsonl")
+
+
+def test_without_pandas_it_is_imported_and_says_what_is_missing():
+    script = (
+        "import sys; sys.modules['pandas'] = None\n"
+        "import sekisho\n"
+        f"try: sekisho.read_runs({str(RECORDS[0])!r})\n"
+        "except ImportError as error: print(error)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "pip install 'pandas>=2'" in ended.stdout, ended

@@ -15,20 +15,26 @@ use crate::tree::Tree;
 /// The folder of the programs.
 const FOLDER: &str = "crates/bench/src/bin/";
 
-/// Runs the benchmarks that are named, or all.
+/// Runs the benchmarks that are named, or all. Words that begin with `--` go to each program.
 ///
 /// # Errors
 /// A name is not known, or a benchmark fails; the others still run.
-pub(crate) fn run(root: &Path, names: &[String]) -> Result<(), Stop> {
+pub(crate) fn run(root: &Path, words: &[String]) -> Result<(), Stop> {
+    let (options, names): (Vec<String>, Vec<String>) =
+        words.iter().cloned().partition(|word| word.starts_with("--"));
     let known = find(root).map_err(Stop::Unusable)?;
     println!("benchmarks: {}", known.join(", "));
     if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
         return Err(Stop::Unusable(format!("xtask bench: no benchmark `{unknown}`")));
     }
+    if let (Some(option), true) = (options.first(), names.is_empty()) {
+        let told = format!("xtask bench: `{option}` goes to programs that you name");
+        return Err(Stop::Unusable(told));
+    }
     let mut failed = Vec::new();
     for name in known.iter().filter(|name| names.is_empty() || names.contains(name)) {
         println!("\n=== {name}");
-        if let Err(report) = run_one(root, name) {
+        if let Err(report) = run_one(root, name, &options) {
             println!("{report}");
             failed.push(name.as_str());
         }
@@ -55,9 +61,13 @@ fn among(tree: &Tree) -> Vec<String> {
     tree.with_extension("rs").filter_map(|(path, _)| name(path)).collect()
 }
 
-fn run_one(root: &Path, name: &str) -> Result<(), String> {
+fn run_one(root: &Path, name: &str, options: &[String]) -> Result<(), String> {
     let program = format!("bench_{name}");
-    let args = ["run", "--release", "-p", "bench", "--bin", &program];
+    let mut args = vec!["run", "--release", "-p", "bench", "--bin", &program];
+    if !options.is_empty() {
+        args.push("--");
+        args.extend(options.iter().map(String::as_str));
+    }
     let mut text = head(root, &format!("cargo {}", args.join(" ")));
     exec::listen(&mut exec::cargo(root, &args), exec::SILENCE_MAX, &mut |line| {
         println!("{line}");

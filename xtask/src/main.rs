@@ -36,13 +36,16 @@ usage: cargo xtask <verb>
   tidy                        the rules of ARCHITECTURE.md and STYLE.md that a machine can check
   tidy --figures              lines, largest circle, notes and openings of every crate
   tidy --policies             writes the tables of the policies into docs/gate.md
+  schemas                     writes the JSON Schemas of `--json` and of kept files into docs/schemas,
+                              and docs/jungle-openapi.json
   supply                      licences, versions and origins of what we depend on (deny.toml)
   web [--check]               builds the module of the reports' sliders (WebAssembly) that is kept with the
                               code; --check compares it with the kept one instead
+  references                  writes docs/schemas/*.toml.json and the references of our files from the types
   drivers                     installs real drivers of PostgreSQL and runs them against the gate
   python                      builds the Python package in target/python and runs its tests
   demo [ARGS]                 builds the release binary and runs `sekisho demo ARGS`
-  bench [NAME ...]            runs crates/bench/src/bin/NAME.rs, all without a NAME
+  bench [NAME ...] [--small]  runs crates/bench/src/bin/NAME.rs, all without a NAME
   fuzz [TARGET] [--seconds N] runs the fuzz targets, 60 s each unless told
 
 exit codes: 0 all is well, 1 something failed, 2 usage, or something is missing that you must install";
@@ -95,9 +98,11 @@ fn run(args: &[String]) -> Result<(), Stop> {
             pipeline::test(&root, suite)
         }
         "tidy" => tidy(&root, rest),
+        "schemas" => own_check(verb, schemas(&root)),
         "supply" => own_check(verb, supply::run(&root)),
         "web" => web(&root, rest),
         "python" => own_check(verb, python::run(&root)),
+        "references" => references(&root),
         "drivers" => own_check(verb, drivers::run(&root, &mut |line| println!("{line}"))),
         "demo" => demo(&root, rest),
         "bench" => bench::run(&root, rest),
@@ -115,6 +120,22 @@ fn own_check(verb: &str, result: Result<(), String>) -> Result<(), Stop> {
         eprintln!("{report}");
         Stop::Failed
     })
+}
+
+/// The tests that hold `docs/schemas` and the description of Jungle's server to the types write them too: only the
+/// tests are built.
+fn schemas(root: &Path) -> Result<(), String> {
+    for (package, test) in [
+        ("jungle_server", "described::the_description_in_docs_is_the_one_that_is_served"),
+        ("sekisho", "schemas::the_schemas_in_docs_are_those_of_the_types"),
+    ] {
+        let words = ["test", "--quiet", "-p", package, "--test", "it", "--", "--exact", test];
+        let status = exec::cargo(root, &words).env("SEKISHO_SCHEMAS", "write").status();
+        if !status.map_err(|error| format!("cargo does not start: {error}"))?.success() {
+            return Err(format!("the schemas of {package} could not be written"));
+        }
+    }
+    Ok(())
 }
 
 fn tidy(root: &Path, args: &[String]) -> Result<(), Stop> {
@@ -135,6 +156,14 @@ fn web(root: &Path, args: &[String]) -> Result<(), Stop> {
         [flag] if flag == "--check" => own_check("web --check", web::check(root)),
         _ => Err(Stop::Unusable(format!("xtask web: takes --check alone\n\n{USAGE}"))),
     }
+}
+
+fn references(root: &Path) -> Result<(), Stop> {
+    let command = &mut exec::cargo(root, &["run", "--quiet", "-p", "reference"]);
+    let status = command
+        .status()
+        .map_err(|error| Stop::Unusable(format!("cargo does not start: {error}")))?;
+    if status.success() { Ok(()) } else { Err(Stop::Failed) }
 }
 
 fn demo(root: &Path, args: &[String]) -> Result<(), Stop> {

@@ -28,7 +28,7 @@ struct Program {
 }
 
 /// Runs all programs of tests that `cargo test ARGS` would run, several at a time and the largest first,
-/// and then the tests in documents. The output of a program comes in one piece when it has ended.
+/// and beside them the tests in documents. The output of a program comes in one piece when it has ended.
 ///
 /// # Errors
 /// Cargo cannot list them, or tests fail: all others still run.
@@ -43,43 +43,43 @@ pub(crate) fn run(
     programs.sort_by_key(|program| {
         std::cmp::Reverse(fs::metadata(&program.path).map_or(0, |file| file.len()))
     });
-    let mut failed = side_by_side(programs, root, envs, hear);
-    let mut documents = exec::cargo(root, &[args, &["--doc"]].concat());
-    documents.envs(envs.iter().copied());
-    if let Err(report) = exec::listen(&mut documents, exec::SILENCE_MAX, hear) {
-        failed.push(report);
-    }
+    let mut commands: Vec<(String, Command)> =
+        programs.iter().map(|program| (program.source.clone(), program.command(root))).collect();
+    // Cargo reads one crate after the other for these: last and alone they would leave all processors
+    // but one idle. They take longer than most programs, and less long than the largest one.
+    let documents = exec::cargo(root, &[args, &["--doc"]].concat());
+    commands.insert(1, ("the documents".to_owned(), documents));
+    let failed = side_by_side(commands, envs, hear);
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n")) }
 }
 
-/// Runs the programs and returns the reports of those that failed.
+/// Runs the commands, each known to a person by a name, and returns the reports of those that failed.
 fn side_by_side(
-    programs: Vec<Program>,
-    root: &Path,
+    commands: Vec<(String, Command)>,
     envs: &[(&str, &str)],
     hear: &mut dyn FnMut(&str),
 ) -> Vec<String> {
-    let queue = Mutex::new(VecDeque::from(programs));
+    let queue = Mutex::new(VecDeque::from(commands));
     let (sender, ended) = mpsc::channel();
     let mut failed = Vec::new();
     thread::scope(|scope| {
         for _ in 0..SIDE_BY_SIDE {
             let (queue, sender) = (&queue, sender.clone());
             scope.spawn(move || {
-                while let Some(program) = next(queue) {
+                while let Some((name, mut command)) = next(queue) {
                     let mut lines = Vec::new();
                     let result = exec::listen(
-                        program.command(root).envs(envs.iter().copied()),
+                        command.envs(envs.iter().copied()),
                         exec::SILENCE_MAX,
                         &mut |line| lines.push(line.to_owned()),
                     );
-                    sender.send((program, lines, result)).expect("the loop below takes all");
+                    sender.send((name, lines, result)).expect("the loop below takes all");
                 }
             });
         }
         drop(sender);
-        for (program, lines, result) in ended {
-            hear(&format!("\n     Running {}", program.source));
+        for (name, lines, result) in ended {
+            hear(&format!("\n     Running {name}"));
             lines.iter().for_each(|line| hear(line));
             failed.extend(result.err());
         }
@@ -87,7 +87,7 @@ fn side_by_side(
     failed
 }
 
-fn next(queue: &Mutex<VecDeque<Program>>) -> Option<Program> {
+fn next(queue: &Mutex<VecDeque<(String, Command)>>) -> Option<(String, Command)> {
     queue.lock().expect("nobody panics with it").pop_front()
 }
 
@@ -162,9 +162,11 @@ mod tests {
             package: root.clone(),
             source: name.to_owned(),
         };
-        let programs = ["false", "true", "pwd"].map(shell).to_vec();
+        let programs = ["false", "true", "pwd"].map(shell);
+        let commands = programs.map(|program| (program.source.clone(), program.command(&root)));
         let mut lines = Vec::new();
-        let failed = side_by_side(programs, &root, &[], &mut |line| lines.push(line.to_owned()));
+        let failed =
+            side_by_side(Vec::from(commands), &[], &mut |line| lines.push(line.to_owned()));
         assert_eq!(failed.len(), 1, "{failed:?}");
         let at = lines.iter().position(|line| line.ends_with("Running pwd")).unwrap();
         assert_eq!(Path::new(&lines[at + 1]), root.canonicalize().unwrap(), "{lines:?}");

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::exec;
 
 /// What the environment holds beside the package.
-const PACKAGES: [&str; 3] = ["maturin>=1.7,<2", "pandas>=2", "pytest>=8"];
+const PACKAGES: [&str; 4] = ["maturin>=1.7,<2", "matplotlib>=3.8", "pandas>=2", "pytest>=8"];
 
 /// Can this machine make environments?
 pub(crate) fn is_here() -> bool {

@@ -9,6 +9,7 @@ use crate::formula::Trust;
 /// Mark on several numbers: true if any of them is of an approximate formula, with the error that
 /// it may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Approximation {
     /// True if one of them is approximate.
     pub approximate: bool,

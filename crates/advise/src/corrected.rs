@@ -18,6 +18,7 @@ use crate::{FormulaAnswer, NoFormula, Scenario, formula};
 
 /// A formula's answer, what simulation says of it, and both together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Corrected {
     /// The formula's answer, as it is without correction.
     pub formula: FormulaAnswer,
@@ -33,6 +34,7 @@ pub struct Corrected {
 
 /// Throughput and response, over all classes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Totals {
     /// Completions [1/s].
     #[serde(rename = "throughput_per_s")]

@@ -20,6 +20,7 @@ pub use third::{NextLoad, NextRun};
 
 /// A load tool whose output is understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Tool {
     /// wrk, without a rate.
@@ -75,6 +76,7 @@ impl fmt::Display for Tool {
 
 /// When a tool sends its next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Pace {
     /// As soon as the answer to the one before is there: a closed load.
@@ -87,6 +89,7 @@ pub enum Pace {
 
 /// Origin of a printed mean response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum MeanFrom {
     /// From the times of the requests.
@@ -100,6 +103,7 @@ pub enum MeanFrom {
 
 /// A printed mean response.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolMean {
     /// The mean \[s\], above 0.
     pub seconds: f64,
@@ -111,6 +115,7 @@ pub struct ToolMean {
 
 /// A part of a request of which a tool tells the time: a statement of a transaction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolPart {
     /// Its name, such as the text of the statement.
     pub name: String,
@@ -120,6 +125,7 @@ pub struct ToolPart {
 
 /// A run, as the output of a tool tells it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ToolRun {
     /// The tool.
     pub tool: Tool,
@@ -168,6 +174,7 @@ pub struct ExplainOptions {
 
 /// Meaning of the outputs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Explanation {
     /// Little's law in each run.
     pub little: Vec<LittleCheck>,

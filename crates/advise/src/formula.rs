@@ -45,6 +45,7 @@ use crate::{Scenario, ScenarioError};
 
 /// Answer of a formula to a scenario: means over a long time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FormulaAnswer {
     /// The formula's name.
     pub name: String,
@@ -92,6 +93,7 @@ pub struct FormulaAnswer {
 
 /// Answer of a formula for one class of jobs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClassAnswer {
     /// Its name.
     pub name: String,
@@ -105,6 +107,7 @@ pub struct ClassAnswer {
 
 /// Trust that an answer deserves as the answer of the model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Trust {
     /// True if it is the model's true value.
     pub exact: bool,
@@ -116,6 +119,7 @@ pub struct Trust {
 
 /// Mean response time by the job's size x \[bytes\]: a straight line in most of these formulas.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GivenSize {
     /// At size 0 \[s\].
     #[serde(rename = "base_s")]
@@ -145,6 +149,7 @@ impl GivenSize {
 
 /// Mean response time of one document.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DocumentAnswer {
     /// Its name.
     pub name: String,

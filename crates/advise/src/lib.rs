@@ -17,9 +17,13 @@ pub mod disk_model;
 mod explain;
 mod fit;
 mod formula;
+#[cfg(feature = "schema")]
+mod keys;
 mod predict;
 pub mod questions;
 mod scenario;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod score;
 mod units;
 mod witnesses;
@@ -43,6 +47,8 @@ pub use formula::{
     FormulaMeans, GivenSize, NoFormula, NodeAnswer, ProductBounds, Quantiles, QueueAnswer, Trust,
     formula, formula_means, formula_with, layered_error, product_form, who_answers,
 };
+#[cfg(feature = "schema")]
+pub use keys::ScenarioKeys;
 pub use predict::{
     AskError, DocumentNumbers, Load, Numbers, Point, Prediction, Question, Value, ask, at, beyond,
     options, simulate,

@@ -26,9 +26,11 @@ pub struct Question {
 
 /// A stored answer: what was predicted of which scenario, when, and how far it may be trusted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct Prediction {
     /// The format version of stored predictions: 1.
+    #[serde(rename = "sekisho-prediction")]
     pub sekisho_prediction: u32,
     /// Its name.
     pub id: String,
@@ -37,6 +39,7 @@ pub struct Prediction {
     /// The seed of the simulations.
     pub seed: u64,
     /// The scenario that it speaks of.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::ScenarioKeys"))]
     pub scenario: Scenario,
     /// The answers.
     pub points: Vec<Point>,
@@ -44,7 +47,8 @@ pub struct Prediction {
 
 /// Prediction for one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct Point {
     /// The load.
     pub load: Load,
@@ -57,13 +61,14 @@ pub struct Point {
     /// states.
     pub formula: Option<Numbers>,
     /// Name of the formula and its exactness, or the reason why there is none.
+    #[serde(alias = "formula-note")]
     pub formula_note: String,
     /// The largest relative error of the formula's means where it was tried; none if they are exact, or
     /// were not tried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, alias = "formula-error", skip_serializing_if = "Option::is_none")]
     pub formula_error: Option<f64>,
     /// True if the formula is approximate though its error is not known: it was not tried.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, alias = "formula-untried", skip_serializing_if = "std::ops::Not::not")]
     pub formula_untried: bool,
     /// The simulation's witness.
     pub simulation: Numbers,
@@ -90,6 +95,7 @@ impl Prediction {
 
 /// A load: closed or open, never mixed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Load {
     /// So many clients, each with one request under way.
@@ -110,7 +116,8 @@ impl fmt::Display for Load {
 
 /// Numbers of one witness for one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct Numbers {
     /// Completions per second [1/s].
     pub throughput: Value,
@@ -131,7 +138,8 @@ pub struct Numbers {
 
 /// Mean response of one document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct DocumentNumbers {
     /// Its name.
     pub name: String,
@@ -143,13 +151,14 @@ pub struct DocumentNumbers {
 
 /// A number, with the half-width of its interval where it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct Value {
     /// The number, in SI units.
     pub mean: f64,
     /// Half the width of its 95 % interval; none where it has no chance in it, or where the simulation
     /// was too short to say how far off it may be.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, alias = "half-width", skip_serializing_if = "Option::is_none")]
     pub half_width: Option<f64>,
 }
 
@@ -468,7 +477,7 @@ mod tests {
         assert_eq!((&found.formula, found.formula_error), (&None, None));
         assert!(found.formula_note.contains("out of its range"), "{}", found.formula_note);
         let stored = serde_json::to_value(&found).unwrap();
-        assert!(stored["formula"].is_null() && stored.get("formula-error").is_none(), "{stored}");
+        assert!(stored["formula"].is_null() && stored.get("formula_error").is_none(), "{stored}");
         let true_answer = formula(&scenario).unwrap();
         let found = ask(Ok(true_answer.clone())).unwrap();
         assert_eq!(found.formula, Some(Numbers::from_formula(&true_answer, 0)));

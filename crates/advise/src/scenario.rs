@@ -21,6 +21,8 @@ mod loads;
 mod matrix;
 mod path;
 mod policies;
+#[cfg(feature = "schema")]
+mod rules;
 mod setting;
 mod trace;
 mod unreachable;
@@ -39,9 +41,11 @@ pub use unreachable::Unreachable;
 
 /// A model of a service and the load on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Scenario {
     /// The format version: 1.
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = [1])))]
     pub sekisho: u32,
     /// Its name: the service that it is a model of.
     pub name: String,
@@ -71,30 +75,38 @@ pub struct Scenario {
 /// A class of jobs. It has one of a population (closed), a rate, a rate curve or a trace (open); or it
 /// is `load = "within"`, and jobs of other classes become it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = rules::class))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ClassEntry {
     /// Its name.
     pub name: String,
     /// Number of customers who ask in turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1_000_000)))]
     pub population: Option<u32>,
     /// Time between an answer and the next request; none is 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "0s")))]
     pub think: Option<DistEntry>,
     /// Arrivals per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(transform = crate::schema::above_zero))]
     pub rate: Option<Rate>,
-    /// Equal gaps between arrivals rather than exponential ones.
+    /// Gaps between arrivals; left out, exponential.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "poisson")))]
     pub arrivals: Option<ArrivalsName>,
     /// Sizes of its jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sizes: Option<SizesEntry>,
     /// Importance at gates with priorities: larger first.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = 0)))]
     pub priority: u8,
     /// Longest time from the arrival of a job at a gate to its start, else it is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(transform = crate::schema::above_zero))]
     pub deadline: Option<Span>,
     /// Arrivals per second that change over time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -124,6 +136,7 @@ fn is_zero(priority: &u8) -> bool {
 
 /// Spacing of arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ArrivalsName {
     /// Exponential gaps.
@@ -159,6 +172,7 @@ pub enum RouteEntry {
 
 /// A job of its own goes this way, and nobody waits for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SendEntry {
     /// Its way.
@@ -167,6 +181,7 @@ pub struct SendEntry {
 
 /// Jobs of their own go these ways at once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ForkEntry {
     /// The ways.
@@ -179,6 +194,7 @@ pub struct ForkEntry {
 /// The job is of another class from here on: for gates, for the demands at stations, and where it is
 /// counted. In a way of several it is so to the end of that way as far as demands go.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct BecomeEntry {
     /// The class.
@@ -187,6 +203,7 @@ pub struct BecomeEntry {
 
 /// One way if a cache has the key, another if not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LookupEntry {
     /// The cache.
@@ -200,6 +217,7 @@ pub struct LookupEntry {
 
 /// A visit with a demand of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct VisitEntry {
     /// The station.
@@ -210,6 +228,7 @@ pub struct VisitEntry {
 
 /// One of several ways by chance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ChooseEntry {
     /// The ways.
@@ -218,9 +237,11 @@ pub struct ChooseEntry {
 
 /// One way of several.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ChoiceEntry {
     /// Its chance, 0 to 1; those of all ways sum to 1.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
     pub chance: f64,
     /// The way; left out, the job goes on at once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -229,6 +250,7 @@ pub struct ChoiceEntry {
 
 /// A way that is gone once, and again each time with this chance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RepeatEntry {
     /// The chance of going again, below 1.
@@ -239,6 +261,7 @@ pub struct RepeatEntry {
 
 /// A way that is gone so many times: 2.5 is twice, and once more with a chance of a half.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct VisitsEntry {
     /// Mean number of times, above 0.
@@ -249,6 +272,7 @@ pub struct VisitsEntry {
 
 /// A distribution of a time: a plain time is a constant.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum DistEntry {
     /// Always the same.
@@ -259,6 +283,8 @@ pub enum DistEntry {
 
 /// A distribution by its mean and shape.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = rules::shaped))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ShapedEntry {
     /// The mean.
@@ -268,11 +294,13 @@ pub struct ShapedEntry {
     pub dist: Option<DistName>,
     /// The squared coefficient of variation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1e4)))]
     pub scv: Option<f64>,
 }
 
 /// Distributions by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum DistName {
     /// Always the mean.
@@ -289,6 +317,7 @@ pub enum DistName {
 
 /// Sizes of the jobs of a class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum SizesEntry {
     /// A built-in document set.
@@ -301,6 +330,7 @@ pub enum SizesEntry {
 
 /// Built-in document sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SizesName {
     /// WebStone's file list, drawn from a shuffled deck.
@@ -309,17 +339,20 @@ pub enum SizesName {
 
 /// A document set of one's own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct DocumentsEntry {
     /// The documents.
     pub documents: Vec<DocumentEntry>,
     /// Rule by which they are drawn; left out, from a deck.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "deck")))]
     pub draw: Option<Draw>,
 }
 
 /// A document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct DocumentEntry {
     /// Its name.
@@ -327,11 +360,13 @@ pub struct DocumentEntry {
     /// Its size.
     pub size: Bytes,
     /// Its frequency, relative to the others.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub weight: u32,
 }
 
 /// A lognormal size \[bytes\].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LognormalEntry {
     /// The mean of the natural logarithm of the bytes.
@@ -342,39 +377,48 @@ pub struct LognormalEntry {
 
 /// A gate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = rules::gate))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct GateEntry {
     /// Its name.
     pub name: String,
     /// The slots of its one server; or give `servers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1_000_000)))]
     pub slots: Option<u32>,
     /// Its servers, where it has several.
     #[serde(default, deserialize_with = "counted::servers", skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<ServerEntry>,
     /// Rule for the next job; left out, first in first out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "fifo")))]
     pub discipline: Option<DisciplineEntry>,
     /// Rule for the server of a job; left out, round robin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "round-robin")))]
     pub router: Option<RouterEntry>,
     /// Count that routers use that compare queues; left out, jobs in system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "in-system")))]
     pub length: Option<LengthName>,
     /// Choice among several equally good servers; left out, rotating.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "rotate")))]
     pub ties: Option<Ties>,
     /// Age of the load information that the router sees; left out, none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_information: Option<LoadInformationEntry>,
     /// One queue for all servers, or one for each; left out, shared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "shared")))]
     pub queues: Option<Queues>,
     /// Number of jobs that may wait; left out, without bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub room: Option<u64>,
     /// The longest wait; left out, without limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(transform = crate::schema::above_zero))]
     pub wait_max: Option<Span>,
     /// Longest wait of a job while no server is up: `"refuse"` for none, `"wait"` for as long as
     /// for a slot, or a time; left out, a server that is down is as one that is busy.
@@ -386,24 +430,30 @@ pub struct GateEntry {
     pub control: Option<ControlEntry>,
     /// Steps of a job while it holds the slot. Another gate may stand there: slots over several
     /// pools are a gate inside that of each pool, as in `studies/slots/quotas.toml`.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub inside: Vec<RouteEntry>,
 }
 
 /// A server of a gate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = rules::server))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ServerEntry {
     /// Number of jobs that it may serve at once.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub slots: u32,
     /// So many equal servers, each with a `station` of its own: `cpu-1`, `cpu-2`, ... for `cpu`. None
     /// in a scenario that was read: the servers stand there one by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 65_536), extend("default" = 1)))]
     pub count: Option<u32>,
     /// The station that belongs to it: visited by the step `"server"` inside the gate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub station: Option<String>,
     /// Speed of that station; left out, 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = 1e6), extend("exclusiveMinimum" = 0, "default" = 1)))]
     pub speed: Option<f64>,
 }
 
@@ -412,6 +462,8 @@ pub type LengthName = gate::Length;
 
 /// A station.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = rules::station))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct StationEntry {
     /// Its name.
@@ -421,31 +473,40 @@ pub struct StationEntry {
     /// So many equal stations, called `cpu-1`, `cpu-2`, ... for `cpu`. None in a scenario that was
     /// read: the stations stand there one by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 65_536)))]
     pub count: Option<u32>,
     /// Number of its servers or processors; left out, 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1), extend("default" = 1)))]
     pub servers: Option<u32>,
     /// The quantum of a fair share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(transform = crate::schema::above_zero))]
     pub quantum: Option<Span>,
     /// Time from one tick to the next of the timer that ends the turns of a fair share; left out,
     /// turns end with the quantum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(transform = crate::schema::above_zero))]
     pub tick: Option<Span>,
     /// Number of jobs that it has room for, those in service among them; left out, any number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub room: Option<u32>,
     /// Fate of a job that finds no room; left out, it is lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "lose")))]
     pub full: Option<FullName>,
     /// Rule for the next job at a queue; left out, first in first out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "fifo")))]
     pub order: Option<OrderName>,
     /// The speed of each server of a queue; left out, 1.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(transform = rules::speeds))]
     pub speeds: Vec<f64>,
     /// The speed of a sharing station at 1, 2, ... jobs, all together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(transform = rules::speeds))]
     pub speed_curve: Vec<f64>,
     /// The demand of every class that has none of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -457,6 +518,7 @@ pub struct StationEntry {
 
 /// Stations by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum StationName {
     /// First in first out.
@@ -471,6 +533,7 @@ pub enum StationName {
 
 /// Amount of service that a visit needs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum DemandEntry {
     /// A time, constant or with a distribution.
@@ -483,27 +546,30 @@ pub enum DemandEntry {
 
 /// The word `trace`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum OfTrace {
     /// The demand that the trace has for the job.
     Trace,
 }
 
-/// `g(x) = a x + b`.
+/// A demand by the size x of the job: `g(x) = a x + b`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ByteDemand {
-    /// a.
+    /// Time that each byte takes, a.
     pub per_byte: PerByte,
-    /// b.
+    /// Time at size 0, b.
     pub base: Span,
 }
 
 /// Origin of fitted numbers, and the range in which they may be trusted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Calibration {
-    /// When it was fitted, UTC, RFC 3339.
+    /// Time of the fit, UTC, RFC 3339.
     pub date: String,
     /// The runs that it was fitted to.
     pub runs: Vec<String>,
@@ -520,6 +586,7 @@ pub struct Calibration {
 
 /// A fitted parameter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Parameter {
     /// Its value, in SI units.

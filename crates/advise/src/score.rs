@@ -31,6 +31,7 @@ impl Default for Tolerance {
 
 /// Verdict on a predicted number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Right {
     /// The whole interval of the measurement lies within the tolerance.

@@ -50,7 +50,7 @@ fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-const TIMES: [(&str, f64, f64); 8] = [
+pub(crate) const TIMES: [(&str, f64, f64); 8] = [
     ("ns", 1.0, 1e9),
     ("us", 1.0, 1e6),
     ("µs", 1.0, 1e6),
@@ -61,7 +61,7 @@ const TIMES: [(&str, f64, f64); 8] = [
     ("d", 86_400.0, 1.0),
 ];
 
-const SIZES: [(&str, f64, f64); 9] = [
+pub(crate) const SIZES: [(&str, f64, f64); 9] = [
     ("B", 1.0, 1.0),
     ("kB", 1e3, 1.0),
     ("KB", 1e3, 1.0),

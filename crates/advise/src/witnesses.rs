@@ -105,7 +105,7 @@ pub(crate) fn pairs<'a>(
         let (what, formula) = match quantity {
             Quantity::Throughput => ("throughput", throughput),
             Quantity::Response => ("mean response", response),
-            Quantity::Quantile(_) | Quantity::Refused => return None,
+            Quantity::Quantile(_) | Quantity::Refused | Quantity::Failed => return None,
         };
         Some(Pair { what: format!("{what}{whose}"), formula, simulated: estimate })
     };

@@ -51,6 +51,17 @@ impl Session {
         Ok(())
     }
 
+    /// From now on SIGHUP sets the flag that is given back, and does not end the program.
+    ///
+    /// # Errors
+    /// If the system does not take the request.
+    pub fn catch_hangups(&self) -> Result<Arc<AtomicBool>, Failure> {
+        let flag = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&flag))
+            .map_err(Failure::machine)?;
+        Ok(flag)
+    }
+
     /// True if the user has asked to stop.
     pub fn interrupted(&self) -> bool {
         self.interrupt.load(Ordering::Relaxed)
@@ -231,7 +242,8 @@ pub fn complain(text: &str) {
     io::stderr().write_all(text.as_bytes()).ok();
 }
 
-/// A word of the command line without user and password of a URL, wherever they stand in it.
+/// A word of the command line without the password of a URL, wherever that stands in it. The user of a
+/// database stays, or the command could not be typed again; that of other URLs may itself be a secret.
 pub fn without_secret(word: &str) -> String {
     const SECRET: &str = "password=";
     let Some((scheme, rest)) = word.split_once("://") else { return word.to_owned() };
@@ -240,13 +252,16 @@ pub fn without_secret(word: &str) -> String {
         return without_secret(&format!("{scheme}://{before}{after}"));
     }
     // A password of a database may hold a slash: its address ends its user at the first @.
-    let end = match scheme.ends_with("postgresql") || scheme.ends_with("postgres") {
+    let is_database = scheme.ends_with("postgresql") || scheme.ends_with("postgres");
+    let end = match is_database {
         true => rest.find('@').map_or(0, |at| at + 1),
         false => 0,
     };
+    let user = rest[..end].split([':', '@']).next().unwrap_or_default();
+    let user = if user.is_empty() { String::new() } else { format!("{user}@") };
     let end = end + rest[end..].find(['/', '?', '#']).unwrap_or(rest[end..].len());
     match rest[..end].rfind('@') {
-        Some(at) => format!("{scheme}://{}", &rest[at + 1..]),
+        Some(at) => format!("{scheme}://{user}{}", &rest[at + 1..]),
         None => word.to_owned(),
     }
 }
@@ -358,9 +373,10 @@ mod tests {
         assert_eq!(without_secret("http://me:secret@host?x=1@b"), "http://host?x=1@b");
         assert_eq!(without_secret("--clients"), "--clients");
         let slash = "--db=postgresql://me:se/cret@host/db";
-        assert_eq!(without_secret(slash), "--db=postgresql://host/db");
-        assert_eq!(without_secret("postgres://me:se@c/r@host/db"), "postgres://c/r@host/db");
+        assert_eq!(without_secret(slash), "--db=postgresql://me@host/db");
+        assert_eq!(without_secret("postgres://me:se@c/r@host/db"), "postgres://me@c/r@host/db");
         let url = "postgresql://me@host/db?password=hidden&x=1";
-        assert_eq!(without_secret(url), "postgresql://host/db?&x=1");
+        assert_eq!(without_secret(url), "postgresql://me@host/db?&x=1");
+        assert_eq!(without_secret("postgres://:secret@host/db"), "postgres://host/db");
     }
 }

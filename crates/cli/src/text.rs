@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use measure::figures::{PLACES_MAX, WHOLE_MAX, digits, magnitude, time_unit};
-pub use measure::figures::{rate, time};
+pub use measure::figures::{count, rate, time};
 use measure::{Bound, Estimate};
 
 use crate::layout::Width;
@@ -136,11 +136,6 @@ fn with_interval(estimate: &Estimate, factor: f64, unit: &str) -> String {
 /// A number rounded to two significant figures.
 fn two_figures(value: f64) -> f64 {
     format!("{value:.1e}").parse().expect("it was printed as a number")
-}
-
-/// Number of things, in the plural unless it is one: `1 request`, `70000 requests`.
-pub fn count(n: u64, thing: &str) -> String {
-    if n == 1 { format!("1 {thing}") } else { format!("{n} {thing}s") }
 }
 
 /// A table whose first column is text and whose others are numbers, two spaces between columns.
@@ -308,11 +303,19 @@ fn pasted_to(width: Width, text: &str, mark: &str) -> String {
     format!("{lines}{line}\n")
 }
 
-/// A path as one word of a shell.
+/// A path as one word of a shell, which no program takes for an option.
 pub fn shell_word(path: &std::path::Path) -> String {
     let text = path.display().to_string();
+    let text = if text.starts_with('-') { format!("./{text}") } else { text };
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+:$".contains(c);
     if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+/// A space and an option with its value, as a shell reads it again. A value that begins with `-` is
+/// joined to its option, which else would have none.
+pub fn option(name: &str, value: &str) -> String {
+    let between = if value.starts_with('-') { '=' } else { ' ' };
+    format!(" --{name}{between}{}", quoted(value))
 }
 
 /// The commands to type after the next one, each as it can be pasted.
@@ -329,12 +332,14 @@ pub fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// The words of a command; a space between single quotes does not end one.
+/// The words of a command; a space between single quotes does not end one. A quote after a backslash
+/// neither opens nor closes, but between quotes a backslash is a letter like others.
 fn words(command: &str) -> impl Iterator<Item = &str> {
-    let mut quoted = false;
+    let (mut quoted, mut escaped) = (false, false);
     command
         .split(move |c: char| {
-            quoted ^= c == '\'';
+            quoted ^= c == '\'' && !escaped;
+            escaped = c == '\\' && !quoted && !escaped;
             c == ' ' && !quoted
         })
         .filter(|word| !word.is_empty())
@@ -472,6 +477,11 @@ mod tests {
         let path = shell_word(std::path::Path::new("/a b/it's"));
         assert_eq!(path, r"'/a b/it'\''s'");
         assert_eq!(shell_word(std::path::Path::new("/var/lib_1/x-y")), "/var/lib_1/x-y");
+        assert_eq!(shell_word(std::path::Path::new("-x")), "./-x");
+        assert_eq!(option("of", "-it's a"), r" --of='-it'\''s a'");
+        assert_eq!(option("of", "cpu"), " --of cpu");
+        let call = r"x 'it'\''s a' 'b\' c";
+        assert_eq!(words(call).collect::<Vec<_>>(), ["x", r"'it'\''s a'", r"'b\'", "c"]);
         let text = format!("mv /var/{} {}", "a".repeat(50), "b".repeat(30));
         let lines = pasted_to(TERMINAL, &text, " \\");
         let expected = format!("    mv /var/{} \\\n      {}\n", "a".repeat(50), "b".repeat(30));

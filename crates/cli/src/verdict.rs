@@ -51,6 +51,18 @@ impl Verdict {
     }
 }
 
+/// The word at the head of a report. What was seen until an interrupt decides nothing, and is not wrong.
+impl From<Verdict> for report::Outcome {
+    fn from(verdict: Verdict) -> report::Outcome {
+        match verdict {
+            Verdict::Holds => report::Outcome::Holds,
+            Verdict::Fails | Verdict::DoesNotFit => report::Outcome::Fails,
+            Verdict::Inconclusive | Verdict::Interrupted => report::Outcome::Inconclusive,
+            Verdict::Invalid => report::Outcome::Invalid,
+        }
+    }
+}
+
 impl From<Verdict> for ExitCode {
     fn from(verdict: Verdict) -> ExitCode {
         ExitCode::from(verdict.code())
@@ -118,5 +130,27 @@ impl From<formats::ReadError> for Failure {
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Failure {
         Failure::machine(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use report::Outcome;
+
+    use super::*;
+
+    /// Two verbs said "invalid" of what was interrupted, and two others "inconclusive".
+    #[test]
+    fn a_verdict_has_one_word_in_every_report() {
+        for (verdict, word) in [
+            (Verdict::Holds, Outcome::Holds),
+            (Verdict::Inconclusive, Outcome::Inconclusive),
+            (Verdict::Fails, Outcome::Fails),
+            (Verdict::DoesNotFit, Outcome::Fails),
+            (Verdict::Invalid, Outcome::Invalid),
+            (Verdict::Interrupted, Outcome::Inconclusive),
+        ] {
+            assert_eq!(Outcome::from(verdict), word, "{verdict:?}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::passfile;
 use ::load::{Reach, ReachError};
 use ::tpcc::{Config, PlaceError, SslMode, Verify};
 use clap::Args as ClapArgs;
@@ -16,6 +17,8 @@ const UNVERIFIED: &str = "sslrootcert verifies nothing without sslmode=verify-fu
     add that, or leave it out";
 const ANYBODY: &str = "with sslrootcert=system lets in whoever has any certificate: use \
     sslmode=verify-full";
+const OF_GATES: &str = "is for `sekisho gate postgres` alone: leave it out here, where TLS 1.2 and 1.3 are spoken \
+    after the server was asked for it";
 const NONE: &str = "no database is named: give `--db postgresql://USER@HOST/NAME`, or set \
     DATABASE_URL, or PGHOST and PGDATABASE";
 
@@ -23,7 +26,7 @@ const NONE: &str = "no database is named: give `--db postgresql://USER@HOST/NAME
 #[derive(ClapArgs)]
 pub struct DatabaseArgs {
     /// The database: postgresql://USER@HOST:PORT/NAME; left out, PGHOST, PGDATABASE and so on. A
-    /// password is better put into PGPASSWORD
+    /// password is better put into PGPASSWORD, or into the file that PGPASSFILE names
     #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
     db: Option<String>,
     /// Allow a database at an address that is neither loopback nor private: say it twice
@@ -61,14 +64,38 @@ pub fn out_of_reach(error: &ReachError, needed: u8) -> Failure {
 }
 
 impl DatabaseArgs {
+    /// The database at an address, for a verb that does not take one from the environment.
+    pub fn at(url: &str, public: u8) -> DatabaseArgs {
+        DatabaseArgs { db: Some(url.to_owned()), public }
+    }
+
+    /// The database of a command as it was typed, word by word; records keep it without secrets.
+    pub fn typed(words: &[String]) -> DatabaseArgs {
+        let behind = |at: usize| words.get(at + 1).cloned();
+        let of_word = |(at, word): (usize, &String)| match word.strip_prefix("--db")? {
+            "" => behind(at),
+            rest => rest.strip_prefix('=').map(str::to_owned),
+        };
+        let public = words.iter().filter(|word| *word == "--public").count();
+        DatabaseArgs {
+            db: words.iter().enumerate().find_map(of_word),
+            public: public.try_into().unwrap_or(u8::MAX),
+        }
+    }
+
     /// True if a database is named at all.
     pub fn is_named(&self) -> bool {
         self.url().is_some() || is_in_environment(&variable)
     }
 
+    /// Reach of what presses it.
+    pub fn reach(&self) -> Reach {
+        reach(self.public, PRESSES)
+    }
+
     /// Configuration to connect to the database that is named.
     pub fn named(&self) -> Result<Config, Failure> {
-        address(self.url(), reach(self.public, PRESSES))
+        address(self.url(), self.reach())
     }
 
     /// The same command on the same database: with what was given, and without any secret.
@@ -180,8 +207,8 @@ fn of_url(url: &str) -> Result<(Config, Encryption), Failure> {
     Ok((config, encryption))
 }
 
-/// Settings of encryption, in libpq's words: `sslmode`, `sslrootcert` and, for gates, `sslcert`,
-/// `sslkey`, `sslnegotiation` and `ssl_min_protocol_version`.
+/// Settings of encryption, in libpq's words: `sslmode`, `sslrootcert`, `sslcert`, `sslkey` and, for gates,
+/// `sslnegotiation` and `ssl_min_protocol_version`.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Encryption {
     mode: Option<String>,
@@ -236,8 +263,21 @@ impl Encryption {
         }
     }
 
+    /// The certificate that is shown to servers, if one is named.
+    fn identity(&self) -> Result<Option<Tls>, Failure> {
+        match (&self.certificate, &self.key) {
+            (None, None) => Ok(None),
+            (Some(cert), Some(key)) => Ok(Some(Tls { cert: cert.into(), key: key.into() })),
+            _ => {
+                let cause = "sslcert and sslkey belong together: name both, or neither";
+                Err(Failure::Usage(cause.into()))
+            }
+        }
+    }
+
     /// As a gate takes it. With authorities `require` verifies them too, as libpq has it.
     fn of_gate(self) -> Result<ServerTls, Failure> {
+        let identity = self.identity()?;
         let wrong = |what: &str, said: &str, words: &str| {
             Failure::Usage(format!("{what} is `{}`: use {words}", said.escape_debug()))
         };
@@ -265,14 +305,6 @@ impl Encryption {
             (_, Some(file)) => Authorities::File(file.into()),
             (_, None) => Authorities::Unnamed,
         };
-        let identity = match (self.certificate, self.key) {
-            (None, None) => None,
-            (Some(cert), Some(key)) => Some(Tls { cert: cert.into(), key: key.into() }),
-            _ => {
-                let cause = "sslcert and sslkey belong together: name both, or neither";
-                return Err(Failure::Usage(cause.into()));
-            }
-        };
         let negotiation = match self.negotiation.as_deref() {
             None | Some("postgres") => Negotiation::Asked,
             Some("direct") => Negotiation::Direct,
@@ -290,10 +322,22 @@ impl Encryption {
 
     /// Demands it of a connection. With authorities `require` verifies them too, as libpq has it.
     fn demanded_of(self, mut config: Config) -> Result<Config, Failure> {
-        if self.certificate.is_some() || self.key.is_some() || self.negotiation.is_some() {
-            return Err(Failure::Usage(
-                "sslcert, sslkey and sslnegotiation are for `sekisho gate postgres` alone".into(),
-            ));
+        if !matches!(self.negotiation.as_deref(), None | Some("postgres")) {
+            return Err(Failure::Usage(format!("sslnegotiation {OF_GATES}")));
+        }
+        if !matches!(self.oldest.as_deref(), None | Some("TLSv1" | "TLSv1.1" | "TLSv1.2")) {
+            return Err(Failure::Usage(format!("ssl_min_protocol_version {OF_GATES}")));
+        }
+        if let Some(Tls { cert, key }) = self.identity()? {
+            let read = tls::identity(&Tls { cert: cert.clone(), key: key.clone() });
+            let (certificates, secret) = read.map_err(Failure::usage)?;
+            config.identify(certificates, secret).map_err(|error| {
+                Failure::Usage(format!(
+                    "cannot use the certificate {} with the key {}: {error}; name the key that it was made with",
+                    cert.display(),
+                    key.display()
+                ))
+            })?;
         }
         let file = self.authorities.as_deref();
         let verify = match (self.mode.as_deref(), file) {
@@ -420,6 +464,19 @@ fn completed(
     {
         config.password(password);
     }
+    if config.get_password().is_none()
+        && let Some(path) = variable("PGPASSFILE")
+    {
+        // As whom the connection logs in where nobody says it: not by USER, which may be another one, or none.
+        let user = match config.get_user() {
+            Some(user) => user.to_owned(),
+            None => whoami::username().map_err(|error| {
+                Failure::Usage(format!("the login has no name ({error}): say PGUSER"))
+            })?,
+        };
+        let found = passfile::password(Path::new(&path), &config, &user)?;
+        found.iter().for_each(|password| _ = config.password(password));
+    }
     Ok(config)
 }
 
@@ -449,6 +506,42 @@ mod tests {
         let own = completed(url.0, &set).unwrap();
         assert_eq!(verify::name(&own), "bench at other:7000");
         assert_eq!(own.get_password(), Some(&b"mine"[..]));
+    }
+
+    /// Where nobody names a user, the connection is that of the login, whatever USER says. The password was once that
+    /// of USER.
+    #[test]
+    fn the_password_of_a_file_is_that_of_whoever_logs_in() {
+        use std::os::unix::fs::PermissionsExt;
+        let login = whoami::username().unwrap();
+        let path = std::env::temp_dir().join(format!("passfile-login-{}", std::process::id()));
+        let lines = format!("*:*:*:other-than-{login}:no\n*:*:*:{login}:yes\n");
+        std::fs::write(&path, lines).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let set = |name: &str| match name {
+            "PGHOST" => Some("db".to_owned()),
+            "PGPASSFILE" => Some(path.display().to_string()),
+            "USER" => Some(format!("other-than-{login}")),
+            _ => None,
+        };
+        let found = completed(Config::new(), &set).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(found.get_password(), Some(&b"yes"[..]));
+    }
+
+    #[test]
+    fn the_database_of_a_record_is_the_one_that_was_typed() {
+        let next = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            DatabaseArgs::typed(&words).again("sekisho tpcc run")
+        };
+        assert_eq!(next("sekisho tpcc run --warehouses 2"), "sekisho tpcc run");
+        let same = "sekisho tpcc run --db postgresql://me@host/db";
+        assert_eq!(next("sekisho tpcc run --db postgresql://me@host/db --json"), same);
+        assert_eq!(next("sekisho tpcc run --json --db=postgresql://me@host/db"), same);
+        let public = format!("{same} --public --public");
+        assert_eq!(next("x --public --db postgresql://me:word@host/db --public"), public);
+        assert_eq!(next("sekisho tpcc run --db"), "sekisho tpcc run");
     }
 
     #[test]
@@ -565,11 +658,38 @@ mod tests {
         let key = file.replace("ca.pem", "server.pem");
         let server = demanded(&format!("sslmode=verify-ca&sslrootcert={key}"));
         assert!(server.is_ok(), "whoever is named is trusted");
-        for option in ["sslcert=x", "sslkey=x", "sslnegotiation=direct"] {
+        for option in ["sslnegotiation=direct", "ssl_min_protocol_version=TLSv1.3"] {
             assert!(demanded(option).unwrap_err().to_string().contains("gate postgres"));
         }
+        assert!(demanded("sslnegotiation=postgres&ssl_min_protocol_version=TLSv1.2").is_ok());
         let set = |name: &str| (name == "PGSSLMODE").then(|| "require".to_owned());
         assert_eq!(Encryption::default().completed(&set).mode.as_deref(), Some("require"));
+    }
+
+    #[test]
+    fn a_certificate_is_shown_that_can_be_used() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tls/tests/certificates");
+        let shown = |cert: &str, key: &str| {
+            let url = format!("postgresql://db/x?sslcert={folder}/{cert}&sslkey={folder}/{key}");
+            let (config, encryption) = of_url(&url).unwrap();
+            encryption.completed(&none).demanded_of(config)
+        };
+        let config = shown("alice.pem", "leaf.key").unwrap();
+        assert!(format!("{config:?}").contains("Identity(1)"), "{config:?}");
+        for (cert, key, words) in [
+            ("alice.pem", "server.key", "name the key that it was made with"),
+            ("alice.pem", "nothing.key", "nothing.key"),
+            ("nothing.pem", "leaf.key", "nothing.pem"),
+            ("leaf.key", "leaf.key", "leaf.key"),
+        ] {
+            let error = shown(cert, key).unwrap_err().to_string();
+            assert!(error.contains(words), "{cert} {key}: {error}");
+        }
+        for half in ["sslcert=x", "sslkey=x"] {
+            let (config, encryption) = of_url(&format!("postgresql://db/x?{half}")).unwrap();
+            let error = encryption.completed(&none).demanded_of(config).unwrap_err().to_string();
+            assert!(error.contains("belong together"), "{half}: {error}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 #![expect(missing_debug_implementations, reason = "arguments are parsed once; nobody prints them")]
 
 mod database;
+mod passfile;
 mod private;
 
 pub use database::{DatabaseArgs, PRESSES, STANDS_BEFORE, out_of_reach, quoted, reach, server};

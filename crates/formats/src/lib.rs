@@ -13,6 +13,7 @@
 //! clock, a thread or a socket.
 
 pub mod bounded;
+pub mod document_file;
 pub mod exchange;
 pub mod load_tools;
 pub mod request_file;

@@ -36,25 +36,57 @@ pub struct FiledRequest {
     pub bytes: Option<u64>,
 }
 
+/// Requests that a load is made of: `measure http --targets FILE`.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Requests"))]
 #[serde(deny_unknown_fields)]
 struct File {
+    /// A request each.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Entry>", length(min = 1)))]
     request: Vec<toml::Spanned<Entry>>,
 }
 
+/// A request.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Request", transform = rules))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Entry {
+    /// The name that it is counted under; left out, its method and path.
     name: Option<String>,
+    /// Its method; left out, GET.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "GET")))]
     method: Option<String>,
+    /// Its path at the server of the URL, with the query.
     path: Option<String>,
+    /// The whole URL, instead of a path.
     url: Option<String>,
-    #[serde(default)]
+    /// Its header fields.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     headers: BTreeMap<String, String>,
+    /// Its body, as a text; left out, none.
     body: Option<String>,
+    /// The file of its body, beside this one; at most 16 MiB.
     body_file: Option<String>,
+    /// Its frequency, relative to the others; left out, 1.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = 1)))]
     weight: Option<u32>,
+    /// The size of the body that answers it, so that `fit` need not learn it.
     size: Option<Bytes>,
+}
+
+/// Rules that its types do not say, for the schema.
+#[cfg(feature = "schema")]
+fn rules(schema: &mut schemars::Schema) {
+    advise::schema::exactly_one(schema, &["path", "url"]);
+    advise::schema::not_both(schema, "body", "body-file");
+}
+
+/// The JSON Schema of a file of requests.
+#[cfg(feature = "schema")]
+pub fn schema(generator: schemars::SchemaGenerator) -> schemars::Schema {
+    generator.into_root_schema_for::<File>()
 }
 
 /// Reads a file of requests. One whose first line with text begins with a method and a URL is in vegeta's

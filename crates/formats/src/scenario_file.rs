@@ -91,12 +91,16 @@ pub fn parse_json(name: &str, text: &str) -> Result<Scenario, String> {
 pub fn explain(name: &str, text: &str, error: &toml::de::Error) -> String {
     let cause = cause(error.message());
     match error.span() {
-        Some(span) => {
-            let place = Place::of(text, span);
-            format!("{name}:{}:{}: {cause}\n{}", place.line, place.column, place.snippet())
-        }
+        Some(span) => at(name, text, span, &cause),
         None => format!("{name}: {cause}"),
     }
+}
+
+/// `file:line:column: cause` of a part of a text that a parser takes and its reader does not, and the line with
+/// a mark under the part.
+pub fn at(name: &str, text: &str, span: Range<usize>, cause: &str) -> String {
+    let place = Place::of(text, span);
+    format!("{name}:{}:{}: {cause}\n{}", place.line, place.column, place.snippet())
 }
 
 /// The line, from 1, on which a part of a text begins.

@@ -60,6 +60,7 @@ const REST: [u32; 2] = [32, 128];
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ControlSpec {
     /// The server whose slots are controlled.
     pub server: u32,
@@ -82,6 +83,7 @@ pub struct ControlSpec {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Band {
     /// The fewest that may be best.
     pub least: u32,
@@ -98,6 +100,7 @@ pub struct Band {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Conduct {
     /// Its moves are made.
     #[default]

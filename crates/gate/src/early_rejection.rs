@@ -20,6 +20,7 @@ use crate::Time;
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EarlyRejection {
     /// For how long a quiet time may last until all is forgotten.
     pub memory: Duration,

@@ -9,6 +9,7 @@ use crate::Time;
 /// arrival, and the gate asserts it. Drivers keep their own index in the low bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobId(pub u64);
 
 /// A request for service, as much of it as a policy may look at.
@@ -18,6 +19,7 @@ pub struct JobId(pub u64);
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Job {
     /// Its name at this gate.
     pub id: JobId,
@@ -82,6 +84,7 @@ fn is_zero_u64(n: &u64) -> bool {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Access {
     /// It may write.
     #[default]
@@ -104,6 +107,7 @@ impl Access {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Role {
     /// Everything.
     #[default]
@@ -120,6 +124,7 @@ pub enum Role {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Slot {
     /// The server, in the order of the specification.
     pub server: u32,
@@ -135,6 +140,7 @@ pub struct Slot {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case", deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Event {
     /// A job asks for service.
     Arrive(Job),
@@ -218,6 +224,7 @@ pub enum Event {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
     /// Jobs that wait for it, wherever they come from.
     pub waiting: u64,
@@ -234,6 +241,7 @@ pub struct Report {
 /// recorded exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Share(u32);
 
 impl Share {
@@ -259,6 +267,7 @@ impl Share {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Reason {
     /// Too many jobs waited, over all queues and of whatever priority.
     QueueFull,
@@ -291,6 +300,7 @@ impl Reason {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case", deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Action {
     /// Begin serving `job` in `slot`; say [`Event::Depart`] when it is done.
     Start {

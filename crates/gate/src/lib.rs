@@ -35,6 +35,7 @@ mod controller;
 mod discipline;
 mod early_rejection;
 mod event;
+mod eviction;
 mod gate;
 mod load_information;
 mod policy;
@@ -46,13 +47,16 @@ mod spec;
 mod time;
 mod view;
 
-pub use cohort::{AgentState, Cached, CohortScheduler, CohortSpec};
+pub use cohort::{
+    AgentState, Cached, CohortScheduler, CohortSpec, PassSpec, SchedulerSpec, TenantSpec, Urgent,
+};
 pub use controller::{
     Band, Conduct, ControlError, ControlSpec, Controller, Finding, Move, WORTH, Why,
 };
 pub use discipline::Discipline;
 pub use early_rejection::EarlyRejection;
 pub use event::{Access, Action, Event, Job, JobId, Reason, Report, Role, Share, Slot};
+pub use eviction::{Eviction, EvictionRule};
 pub use gate::Gate;
 pub use load_information::LoadInformation;
 pub use policy::{

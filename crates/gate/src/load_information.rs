@@ -15,6 +15,7 @@ use crate::{GateSpec, Report, RouterSpec, ServerView, SpecError, Time, Window};
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum LoadInformation {
     /// As it is.
     #[default]

@@ -32,6 +32,7 @@ use crate::{CohortSpec, GateSpec, Queues, SpecError};
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case", deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub enum DisciplineSpec {
     /// First in, first out.
@@ -145,6 +146,7 @@ impl DisciplineSpec {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case", deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub enum RouterSpec {
     /// Each server with equal chance.
@@ -368,6 +370,7 @@ impl RouterSpec {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Length {
     /// Jobs that wait for this server alone; with one queue for all servers that is none, and every
     /// choice is a tie.
@@ -383,6 +386,7 @@ pub enum Length {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Ties {
     /// The one with the lowest index.
     Lowest,
@@ -400,6 +404,7 @@ pub enum Ties {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Window {
     /// Since the start of the run.
     SinceStart,
@@ -423,6 +428,7 @@ impl Window {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum AtZero {
     /// Its term is larger than any number: an empty queue beats every other.
     Best,
@@ -442,6 +448,7 @@ pub enum AtZero {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum WeightedOrder {
     /// In turn, those of one server spread as evenly as can be (smooth weighted round robin).
     Rotate,
@@ -456,10 +463,13 @@ pub enum WeightedOrder {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum KeyOf {
     /// [`Job::key`](crate::Job::key).
+    #[cfg_attr(feature = "schema", schemars(description = "The key."))]
     Key,
     /// [`Job::class`](crate::Job::class).
+    #[cfg_attr(feature = "schema", schemars(description = "The class."))]
     Class,
 }
 
@@ -470,6 +480,7 @@ pub enum KeyOf {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case", deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum KeyMap {
     /// By rendezvous hashing (Thaler and Ravishankar 1998): each key ranks all servers, and a server
     /// that goes down or comes up moves its own keys only.
@@ -524,6 +535,7 @@ impl KeyMap {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeyRow {
     /// The key, or the class.
     pub key: u64,
@@ -538,8 +550,10 @@ pub struct KeyRow {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum KeyDefault {
     /// Over all servers, as by [`KeyMap::Hash`].
+    #[cfg_attr(feature = "schema", schemars(description = "Over all servers, by hash."))]
     Hash,
     /// To this server.
     Server(
@@ -555,6 +569,7 @@ pub enum KeyDefault {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum KeyDown {
     /// It goes to the next server that is up: for caches, which any server can fill. By hash, that
     /// is the next in the rank of its key, else the next by index.

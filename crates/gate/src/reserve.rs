@@ -16,6 +16,7 @@ use crate::{Job, JobId, Time};
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reserve {
     /// Number of slots, for each server.
     pub slots: u32,

@@ -13,6 +13,7 @@ use crate::{DisciplineSpec, EarlyRejection, LoadInformation, Reserve, Role, Rout
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GateSpec {
     /// The servers, at least one and at most [`SERVERS_MAX`](GateSpec::SERVERS_MAX), together with
     /// at most [`SLOTS_MAX`](GateSpec::SLOTS_MAX) slots. Their order is their index.
@@ -136,6 +137,7 @@ impl GateSpec {
     derive(serde::Serialize, serde::Deserialize),
     serde(deny_unknown_fields)
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServerSpec {
     /// Number of jobs that it may serve at once.
     pub slots: u32,
@@ -148,6 +150,7 @@ pub struct ServerSpec {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Queues {
     /// In one queue for all servers (multiple servers, single queue).
     Shared,

@@ -9,7 +9,6 @@ use clap::Args as ClapArgs;
 use gate::Conduct;
 use live::model::Fitted;
 use live::{Auto, Controlled, Estimate};
-use serde_json::json;
 
 use cli::Failure;
 use cli::text::{Table, label, sentence};
@@ -134,24 +133,9 @@ pub(super) fn best_slots(fitted: Option<&Fitted>, model: &[Estimate]) -> Option<
     model.iter().find(|row| row.what == "slots for 95 %").map(|row| row.value)
 }
 
-/// The slots at the end, and what was decided about them.
-pub(super) fn control_json(slots: u32, control: Option<&Controlled>) -> serde_json::Value {
-    let Some(control) = control else { return json!({"now": slots}) };
-    let moves = control.moves.iter().map(|moved| {
-        json!({
-            "at_s": moved.at.since(gate::Time::ZERO).as_secs_f64(),
-            "server": moved.server,
-            "slots": moved.made.slots,
-            "why": moved.made.why.to_string(),
-        })
-    });
-    json!({
-        "now": slots,
-        "standing": control.standing,
-        "shadow": control.conduct == Conduct::Shadows,
-        "moves": moves.collect::<Vec<_>>(),
-        "moves_in_all": control.made,
-    })
+/// True if the gate only says what it would do.
+pub(super) fn is_shadow(control: &Controlled) -> bool {
+    control.conduct == Conduct::Shadows
 }
 
 /// Findings of the models of several gates, and the slots that stand.

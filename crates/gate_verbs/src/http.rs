@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use advise::{Span, Unreachable};
 use clap::{Args as ClapArgs, ValueEnum};
-use cli::text::{next, paragraph, quoted, sentence, time};
+use cli::text::{count, next, paragraph, quoted, sentence, shell_word, time};
 use cli::{Failure, Verdict, say};
 use gate::{GateSpec, ServerSpec};
 use httpgate::{
@@ -16,9 +16,9 @@ use httpgate::{
     StartError, Tls,
 };
 use measure::Recording;
-use serde_json::json;
 
-use super::auto::{AutoArgs, Slots, best_slots, control_json, keep_model, models, numbers, tell};
+use super::answer::{HttpEnded, HttpStarted};
+use super::auto::{AutoArgs, Slots, best_slots, keep_model, models, numbers, tell};
 use super::start::{Descriptors, try_servers};
 use super::{PolicyArgs, address, keep, reachable, service, slots};
 
@@ -261,8 +261,16 @@ fn end(
         modelled = Some(path);
     }
     let text = match json {
-        true => ending_json(finished),
-        false => ending(finished, modelled, again),
+        true => {
+            let recording = record.filter(|_| finished.recording.is_some());
+            let written = [recording, modelled].map(|path| path.map(Path::to_owned));
+            let answer = HttpEnded::new(&finished.stats, &finished.modelled, written);
+            cli::json::answer(Verdict::Holds, Verdict::Holds.word(), &answer)
+        }
+        false => {
+            let recorded = record.filter(|_| finished.recording.is_some());
+            ending(finished, recorded, modelled, again)
+        }
     };
     say(out, &text)?;
     Ok(Verdict::Holds)
@@ -271,12 +279,10 @@ fn end(
 fn beginning(json: bool, handle: &Handle, behind: &Behind) -> String {
     let (address, http) = (handle.address(), handle.admin_address());
     if json {
-        return format!("{}\n", json!({"listening": address, "http": http}));
+        let http = http.map(|http| http.to_string());
+        return cli::json::notice(&HttpStarted { listening: address.to_string(), http });
     }
-    let servers = match behind.servers {
-        1 => "1 server".to_owned(),
-        servers => format!("{servers} servers"),
-    };
+    let servers = count(behind.servers as u64, "server");
     let text = sentence(&format!(
         "gate: listening on {address} for {servers}, slots {}, {} may wait {} at most",
         behind.slots, behind.room, behind.wait_max,
@@ -286,35 +292,12 @@ fn beginning(json: bool, handle: &Handle, behind: &Behind) -> String {
     text + &shown.unwrap_or_default() + &next(&format!("curl http://{address}/"))
 }
 
-fn ending_json(finished: &Finished) -> String {
-    let stats = &finished.stats;
-    let mean = |of: Option<Duration>| of.map(|span| span.as_secs_f64());
-    let servers = stats.upstreams.iter().map(|upstream| {
-        json!({
-            "address": upstream.address,
-            "served": upstream.hold.count(),
-            "wait_mean_s": mean(upstream.wait.mean()),
-            "hold_mean_s": mean(upstream.hold.mean()),
-        })
-    });
-    let slots = stats.upstreams.iter().map(|upstream| upstream.slots).sum();
-    let object = json!({
-        "verdict": Verdict::Holds.word(),
-        "exit_code": Verdict::Holds.code(),
-        "responses": stats.responses(),
-        "reneged": stats.reneged,
-        "refused_queue_full": stats.refused_queue_full,
-        "refused_deadline": stats.refused_deadline,
-        "refused_hopeless": stats.refused_hopeless,
-        "refused_unreachable": stats.refused_unreachable,
-        "servers": servers.collect::<Vec<_>>(),
-        "model": finished.modelled.estimates,
-        "slots": control_json(slots, finished.modelled.control.as_ref()),
-    });
-    format!("{object}\n")
-}
-
-fn ending(finished: &Finished, modelled: Option<&Path>, again: Option<String>) -> String {
+fn ending(
+    finished: &Finished,
+    recorded: Option<&Path>,
+    modelled: Option<&Path>,
+    again: Option<String>,
+) -> String {
     let stats = &finished.stats;
     let mean = |of: Option<Duration>| of.map_or("-".into(), |span| time(span.as_secs_f64()));
     let mut text = String::new();
@@ -328,14 +311,25 @@ fn ending(finished: &Finished, modelled: Option<&Path>, again: Option<String>) -
     }
     let Modelled { estimates, fitted, .. } = &finished.modelled;
     text += &models(std::iter::once(&**estimates));
-    let text = format!("drained: {} responses\n{text}", stats.responses());
-    match (modelled, best_slots(fitted.as_ref(), estimates), again) {
+    let mut text = format!("drained: {}\n{text}", count(stats.responses(), "response"));
+    if let Some(path) = recorded {
+        text += &paragraph(&format!("recorded: {}", path.display()));
+    }
+    let found = best_slots(fitted.as_ref(), estimates);
+    match (modelled, recorded, found.zip(again)) {
         (Some(model), ..) => {
             let told = paragraph(&format!("modelled: {}", model.display()));
-            text + &told + &next(&format!("sekisho ask bottleneck {}", model.display()))
+            text + &told + &next(&format!("sekisho ask bottleneck {}", shell_word(model)))
         }
-        (None, Some(slots), Some(again)) => text + &next(&format!("{again} --slots {slots:.0}")),
-        _ => text,
+        (None, Some(recording), found) => {
+            let keep = |(slots, _): (f64, String)| {
+                paragraph(&format!("to keep what was found: `--slots {slots:.0}` in place of auto"))
+            };
+            let keep = found.map(keep).unwrap_or_default();
+            text + &keep + &next(&format!("sekisho replay {}", shell_word(recording)))
+        }
+        (None, None, Some((slots, again))) => text + &next(&format!("{again} --slots {slots:.0}")),
+        (None, None, None) => text,
     }
 }
 
@@ -396,11 +390,11 @@ impl HttpArgs {
         let http = self.admin_http.as_ref();
         config.admin = http.map(|name| address("--admin-http", name)).transpose()?;
         config.access_log = self.access_log.as_ref().map(|path| AccessLog {
-            file: (path.as_os_str() != "-").then(|| path.clone()),
             target: match self.access_log_query {
                 true => LoggedTarget::PathAndQuery,
                 false => LoggedTarget::Path,
             },
+            ..AccessLog::named(path)
         });
         config.record_max = self.policy.record_max();
         Ok(config)

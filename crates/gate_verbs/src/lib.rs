@@ -3,6 +3,7 @@
 
 #![expect(missing_debug_implementations, reason = "arguments are parsed once; nobody prints them")]
 
+mod answer;
 mod auto;
 mod http;
 mod postgres;
@@ -16,6 +17,7 @@ use std::path::{Path, PathBuf};
 use ::load::judge;
 use advise::{DisciplineEntry, LoadInformationEntry, Policies, RouterEntry};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
+use cli::json::Format;
 use cli::{Failure, Verdict};
 use formats::scenario_file::parse_value;
 use gate::{GateSpec, Length, Queues, ServerSpec, Ties};
@@ -109,6 +111,18 @@ enum QueuesName {
     Shared,
     /// A queue for each server
     PerServer,
+}
+
+/// Formats of what these verbs print with `--json`.
+pub fn formats() -> Vec<Format> {
+    vec![
+        Format::of_notice::<answer::HttpStarted>(),
+        Format::of_answer::<answer::HttpEnded<'_>>(),
+        Format::of_answer::<answer::HttpChecked<'_>>(),
+        Format::of_notice::<answer::PostgresStarted>(),
+        Format::of_answer::<answer::PostgresEnded<'_>>(),
+        Format::of_answer::<answer::PostgresChecked<'_>>(),
+    ]
 }
 
 /// Runs the gate that the arguments describe, until it is told to stop.

@@ -11,20 +11,20 @@ use std::time::Duration;
 use ::tpcc::{Config as Place, Host};
 use advise::{Span, Unreachable};
 use clap::{Args as ClapArgs, ValueEnum};
-use cli::text::{Table, label, next, paragraph, sentence, time};
+use cli::text::{Table, count, label, next, paragraph, sentence, shell_word, time};
 use cli::{Failure, Verdict, say};
 use gate::{GateSpec, ServerSpec};
 use gatefile::{Disk, Files, translate};
 use measure::Histogram;
 use monitor::{
-    Address, Admission, Auto, Config, Database, Encryption, Finished, Logged, Mode, Monitor,
-    PoolStats, ServerTls, StartError, Tls,
+    AccessLog, Address, Admission, Auto, Config, Database, Encryption, Finished, Logged, Mode,
+    Monitor, PoolStats, ServerTls, StartError, Tls,
 };
 use pgwire::auth::{Credential, Method};
 use pgwire::secrets::{Hba, MockKey, Users};
-use serde_json::json;
 
-use super::auto::{AutoArgs, Slots, best_slots, control_json, keep_model, models, numbers, tell};
+use super::answer::{PostgresEnded, PostgresStarted};
+use super::auto::{AutoArgs, Slots, best_slots, keep_model, models, numbers, tell};
 use super::start::{Asked, Descriptors, try_databases};
 use super::{PolicyArgs, address, keep, reachable, slots};
 
@@ -34,7 +34,8 @@ const PORT: u16 = 5432;
 const LISTEN: &str = "127.0.0.1:6432";
 
 /// Options that a file replaces.
-const REPLACED: [&str; 28] = [
+const REPLACED: [&str; 29] = [
+    "access_log",
     "db",
     "slots",
     "slots_least",
@@ -138,6 +139,10 @@ pub(super) struct PostgresArgs {
     /// one that only a trusted network reaches
     #[arg(long, value_name = "ADDRESS")]
     admin_http: Option<String>,
+    /// Write a line of JSON for each transaction (in session mode, each session) to this file, or to standard output
+    /// (`-`); SIGUSR1 opens it anew, after it was renamed
+    #[arg(long, value_name = "FILE")]
+    access_log: Option<PathBuf>,
     /// Time that clients are let in after SIGTERM, while /readyz says no already
     #[arg(long, value_name = "TIME", default_value = "0s")]
     drain_delay: Span,
@@ -220,9 +225,10 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
 
 fn unstarted(error: StartError) -> Failure {
     match error {
-        StartError::Listen { .. } | StartError::Takeover { .. } | StartError::Loop(_) => {
-            Failure::machine(error)
-        }
+        StartError::Listen { .. }
+        | StartError::Takeover { .. }
+        | StartError::AccessLog { .. }
+        | StartError::Loop(_) => Failure::machine(error),
         error => Failure::usage(error),
     }
 }
@@ -258,7 +264,10 @@ fn end(
         }
     }
     let text = match json {
-        true => ending_json(finished, &kept),
+        true => {
+            let answer = PostgresEnded::new(finished, kept, modelled);
+            cli::json::answer(Verdict::Holds, Verdict::Holds.word(), &answer)
+        }
         false => ending(finished, &kept, &modelled),
     };
     say(out, &text)?;
@@ -292,23 +301,14 @@ fn beginning(args: &PostgresArgs, monitor: &Monitor, behind: &Behind) -> String 
     let handle = monitor.handle();
     let (address, http) = (handle.address(), handle.http());
     if args.json {
-        let object = json!({
-            "listening": address,
-            "database": behind.database,
-            "http": http,
-            "takes_over_from": monitor.predecessor(),
-        });
-        return format!("{object}\n");
+        return started(monitor, vec![behind.database.clone()]);
     }
     let mode = match args.mode {
         ModeName::Session => Mode::Session,
         ModeName::Transaction => Mode::Transaction,
         ModeName::Statement => Mode::Statement,
     };
-    let servers = match behind.servers {
-        1 => "1 server".to_owned(),
-        servers => format!("{servers} servers"),
-    };
+    let servers = count(behind.servers as u64, "server");
     let slots = args.slots.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
     let text = sentence(&format!(
         "gate: listening on {address} for database {} at {servers}, slots {slots} per {mode}, {} \
@@ -323,54 +323,22 @@ fn beginning(args: &PostgresArgs, monitor: &Monitor, behind: &Behind) -> String 
     text + &next(&format!("psql 'host={host} port={port} user={user} dbname={database}'"))
 }
 
+/// Beginning of a monitor before these databases, in JSON.
+fn started(monitor: &Monitor, databases: Vec<String>) -> String {
+    let handle = monitor.handle();
+    cli::json::notice(&PostgresStarted {
+        listening: handle.address().to_string(),
+        addresses: handle.addresses().iter().map(ToString::to_string).collect(),
+        databases,
+        http: handle.http().map(|http| http.to_string()),
+        takes_over_from: monitor.predecessor(),
+    })
+}
+
 /// From whom a gate takes over, if from anybody.
 fn taking_over(monitor: &Monitor) -> String {
     let from = monitor.predecessor();
     from.map(|process| paragraph(&format!("takes over from process {process}"))).unwrap_or_default()
-}
-
-fn ending_json(finished: &Finished, kept: &[PathBuf]) -> String {
-    let quantiles = |times: &Histogram| {
-        let at = |q| (!times.is_empty()).then(|| times.quantile(q).as_secs_f64());
-        json!({"p50_s": at(0.5), "p99_s": at(0.99)})
-    };
-    let pools = finished.stats.pools.iter().map(|pool| {
-        let counters = &pool.counters;
-        json!({
-            "database": pool.database,
-            "user": pool.user,
-            "transactions": counters.xact_count,
-            "queries": counters.query_count,
-            "bytes_from_clients": counters.received,
-            "bytes_to_clients": counters.sent,
-            "refused_queue_full": counters.refused_queue_full,
-            "refused_deadline": counters.refused_deadline,
-            "refused_hopeless": counters.refused_hopeless,
-            "refused_unreachable": counters.refused_unreachable,
-            "reneged": counters.reneged,
-            "connects": counters.connects,
-            "connects_failed": counters.connects_failed,
-            "wait": quantiles(&pool.wait),
-            "hold": quantiles(&pool.hold),
-            "model": pool.model,
-            "slots": control_json(pool.slots, pool.control.as_ref()),
-        })
-    });
-    let object = json!({
-        "verdict": Verdict::Holds.word(),
-        "exit_code": Verdict::Holds.code(),
-        "clients": finished.stats.clients_accepted,
-        "clients_refused": finished.stats.clients_refused,
-        "clients_cut": finished.cut,
-        "clients_taken_over": finished.stats.clients_taken_over,
-        "clients_handed_over": finished.stats.clients_handed_over,
-        "logins_failed": finished.stats.logins_failed,
-        "log_lines_lost": finished.stats.log_lost,
-        "cancels": finished.stats.cancels,
-        "pools": pools.collect::<Vec<_>>(),
-        "recordings": kept,
-    });
-    format!("{object}\n")
 }
 
 fn ending(finished: &Finished, kept: &[PathBuf], modelled: &[PathBuf]) -> String {
@@ -380,18 +348,21 @@ fn ending(finished: &Finished, kept: &[PathBuf], modelled: &[PathBuf]) -> String
     let transactions = sum(|pool| pool.counters.xact_count);
     let refused = sum(|pool| pool.counters.refused());
     let mut text = sentence(&format!(
-        "drained: {} clients, {transactions} transactions, {refused} refused, {} cut off",
-        finished.stats.clients_accepted, finished.cut
+        "drained: {}, {}, {refused} refused, {} cut off",
+        count(finished.stats.clients_accepted, "client"),
+        count(transactions, "transaction"),
+        finished.cut
     ));
     let (taken, handed) = (finished.stats.clients_taken_over, finished.stats.clients_handed_over);
     if taken + handed > 0 {
         text += &sentence(&format!(
-            "  {taken} clients taken over from another process, {handed} handed over to one"
+            "  {} taken over from another process, {handed} handed over to one",
+            count(taken, "client")
         ));
     }
     let lost = finished.stats.log_lost;
     if lost > 0 {
-        text += &sentence(&format!("  {lost} lines of the log could not be written"));
+        text += &sentence(&format!("  {} of the log could not be written", count(lost, "line")));
     }
     let mut table = Table::new(&["pool", "queries", "wait p50", "p99", "hold p50", "p99"]);
     for pool in pools {
@@ -414,18 +385,20 @@ fn ending(finished: &Finished, kept: &[PathBuf], modelled: &[PathBuf]) -> String
     for path in kept {
         text += &paragraph(&format!("recorded: {}", path.display()));
     }
-    match (modelled, pools.iter().find_map(found)) {
-        ([model, ..], _) => {
-            text += &paragraph(&format!("modelled: {}", model.display()));
-            text + &next(&format!("sekisho ask bottleneck {}", model.display()))
-        }
+    if let [model, ..] = modelled {
+        text += &paragraph(&format!("modelled: {}", model.display()));
+        return text + &next(&format!("sekisho ask bottleneck {}", shell_word(model)));
+    }
+    let found = pools.iter().find_map(found);
+    if let Some(slots) = found {
         // The command line may hold what only its author knows: it is told what to change in it.
-        (_, Some(slots)) => {
-            text + &paragraph(&format!(
-                "to keep what was found: `--slots {slots:.0}` in place of auto"
-            ))
-        }
-        (_, None) => text + &next("sekisho demo postgres"),
+        text +=
+            &paragraph(&format!("to keep what was found: `--slots {slots:.0}` in place of auto"));
+    }
+    match (kept, found) {
+        ([recording, ..], _) => text + &next(&format!("sekisho replay {}", shell_word(recording))),
+        ([], Some(_)) => text,
+        ([], None) => text + &next("sekisho demo postgres"),
     }
 }
 
@@ -467,6 +440,7 @@ impl PostgresArgs {
         if let Some(name) = &self.admin_http {
             config.admin.http = Some(address("--admin-http", name)?);
         }
+        config.access_log = self.access_log.as_deref().map(AccessLog::named);
         config.record_max = self.policy.record_max();
         config.takeover.clone_from(&self.take_over);
         // Failed logins, servers that are not reached, jobs that are refused: as from a file.

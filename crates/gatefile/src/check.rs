@@ -9,7 +9,9 @@ use gate::{GateSpec, KeyOf, ServerSpec};
 use monitor::CLASSES_MAX;
 
 use super::Files;
-use super::config::{ClassEntry, Database, GateFile, Method, Mode, Role, Tls, TlsMode, User};
+use super::config::{
+    ClassEntry, Database, GateFile, Health, Method, Mode, Role, Tls, TlsMode, User,
+};
 use super::convert::SPAN_MAX;
 use super::jobs::{self, NO_FINGERPRINT, NO_TAG};
 use super::policies::{self, OTHER, has_one_queue, has_texts};
@@ -19,6 +21,90 @@ use super::values::{Slots, Timeout};
 const SLOTS_MAX: u32 = 1 << 20;
 /// A job's id has 24 bits for the place of its connection.
 const CONNECTIONS_MAX: u32 = (1 << 24) - 1;
+
+/// Most steps of a recording: they are in memory until its end.
+pub(crate) const STEPS_MAX: u64 = 100_000_000;
+
+/// A number of the file by its path, the least and the most that it may be.
+type Range = (&'static str, fn(&GateFile) -> u64, u64, u64);
+
+/// Ranges of numbers, which the schema has from here.
+pub(super) const RANGES: [Range; 12] = [
+    ("workers", |file| file.workers.into(), 1, 64),
+    ("limits.connections", |file| file.limits.connections.into(), 1, CONNECTIONS_MAX as u64),
+    (
+        "limits.login-connections",
+        |file| file.limits.login_connections.unwrap_or(1).into(),
+        1,
+        CONNECTIONS_MAX as u64,
+    ),
+    ("limits.message", |file| file.limits.message.0, 1024, u32::MAX as u64),
+    ("limits.statements", |file| file.limits.statements.into(), 1, 1 << 20),
+    ("limits.backlog", |file| file.limits.backlog.into(), 1, 1 << 16),
+    ("pool.room", |file| file.pool.room, 0, CONNECTIONS_MAX as u64),
+    ("record.steps-max", |file| file.record.as_ref().map_or(1, |one| one.steps_max), 1, STEPS_MAX),
+    ("auto.floor", |file| file.auto.floor.into(), 1, SLOTS_MAX as u64),
+    ("auto.ceiling", |file| file.auto.ceiling.into(), 1, SLOTS_MAX as u64),
+    ("auth.scram-iterations", |file| file.auth.scram_iterations.into(), 1, 10_000_000),
+    ("health.failures-max", |file| file.health.as_ref().map_or(1, failures_max), 1, 1000),
+];
+
+fn failures_max(health: &Health) -> u64 {
+    health.failures_max.into()
+}
+
+/// A time of the file by its path; none if it is not said, or off.
+type Time = (&'static str, fn(&GateFile) -> Option<Span>);
+
+/// Times that mean nothing at 0, which the schema has from here.
+pub(super) const TIMES: [Time; 22] = [
+    ("pool.wait-max", |file| Some(file.pool.wait_max)),
+    ("timeouts.login", |file| Some(file.timeouts.login)),
+    ("timeouts.connect", |file| Some(file.timeouts.connect)),
+    ("timeouts.cancel", |file| Some(file.timeouts.cancel)),
+    ("timeouts.query", |file| file.timeouts.query.span()),
+    ("timeouts.transaction", |file| file.timeouts.transaction.span()),
+    ("timeouts.idle-transaction", |file| file.timeouts.idle_transaction.span()),
+    ("timeouts.client-idle", |file| file.timeouts.client_idle.span()),
+    ("timeouts.stalled", |file| file.timeouts.stalled.span()),
+    ("timeouts.wait-notice", |file| file.timeouts.wait_notice.span()),
+    ("timeouts.drain", |file| Some(file.timeouts.drain)),
+    ("pool.early-rejection", |file| file.pool.early_rejection.span()),
+    ("connections.idle", |file| file.connections.idle.span()),
+    ("connections.autodb-idle", |file| file.connections.autodb_idle.span()),
+    ("pool.reserve-after", |file| file.pool.reserve_after.span()),
+    ("admin.stats-period", |file| Some(file.admin.stats_period)),
+    ("tcp.keepalive-idle", |file| file.tcp.keepalive_idle),
+    ("tcp.keepalive-interval", |file| file.tcp.keepalive_interval),
+    ("tcp.unacknowledged", |file| file.tcp.unacknowledged),
+    ("health.interval", |file| file.health.as_ref().map(|health| health.interval)),
+    ("health.timeout", |file| file.health.as_ref().map(|health| health.timeout)),
+    ("health.lag-max", |file| file.health.as_ref().and_then(|health| health.lag_max.span())),
+];
+
+/// A time of a user by its key.
+type UserTime = (&'static str, fn(&User) -> Option<Span>);
+
+/// Times of a user, above 0 too.
+pub(super) const USER_TIMES: [UserTime; 5] = [
+    ("wait-max", |user| user.wait_max),
+    ("query", |user| user.query.and_then(Timeout::span)),
+    ("transaction", |user| user.transaction.and_then(Timeout::span)),
+    ("idle-transaction", |user| user.idle_transaction.and_then(Timeout::span)),
+    ("client-idle", |user| user.client_idle.and_then(Timeout::span)),
+];
+
+/// A time of the file that is always said, by its path.
+type SureTime = (&'static str, fn(&GateFile) -> Span);
+
+/// Times that may be 0: at once.
+const TIMES_FROM_ZERO: [SureTime; 5] = [
+    ("connections.lifetime", |file| file.connections.lifetime),
+    ("connections.check-after", |file| file.connections.check_after),
+    ("connections.retry", |file| file.connections.retry),
+    ("pool.own-writes", |file| file.pool.own_writes),
+    ("timeouts.drain-delay", |file| file.timeouts.drain_delay),
+];
 
 /// Something that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,9 +224,6 @@ impl Found {
                 }
             }
         }
-        if !(1..=10_000_000).contains(&auth.scram_iterations) {
-            self.add("auth.scram-iterations", "between 1 and 10000000 are possible");
-        }
         let names: BTreeSet<&str> = file.database.iter().map(|one| &*one.name).collect();
         let databases =
             file.database.iter().enumerate().map(|(index, one)| {
@@ -197,24 +280,9 @@ impl Found {
     }
 
     fn numbers(&mut self, file: &GateFile) {
-        let (limits, auto) = (&file.limits, &file.auto);
-        let ranges = [
-            ("workers", file.workers.into(), 1, 64),
-            ("limits.connections", u64::from(limits.connections), 1, CONNECTIONS_MAX.into()),
-            (
-                "limits.login-connections",
-                limits.login_connections.unwrap_or(1).into(),
-                1,
-                CONNECTIONS_MAX.into(),
-            ),
-            ("limits.message", limits.message.0, 1024, u64::from(u32::MAX)),
-            ("limits.statements", limits.statements.into(), 1, 1 << 20),
-            ("limits.backlog", limits.backlog.into(), 1, 1 << 16),
-            ("pool.room", file.pool.room, 0, CONNECTIONS_MAX.into()),
-            ("auto.floor", auto.floor.into(), 1, SLOTS_MAX.into()),
-            ("auto.ceiling", auto.ceiling.into(), 1, SLOTS_MAX.into()),
-        ];
-        for (path, value, least, most) in ranges {
+        let auto = &file.auto;
+        for (path, value, least, most) in RANGES {
+            let value = value(file);
             if !(least..=most).contains(&value) {
                 self.add(path, format!("{value} is not possible, only {least} to {most}"));
             }
@@ -262,58 +330,22 @@ impl Found {
     }
 
     fn times(&mut self, file: &GateFile) {
-        let (pool, timeouts, kept) = (&file.pool, &file.timeouts, &file.connections);
-        let mut spans: Vec<(String, Option<Span>)> = [
-            ("pool.wait-max", Some(pool.wait_max)),
-            ("timeouts.login", Some(timeouts.login)),
-            ("timeouts.connect", Some(timeouts.connect)),
-            ("timeouts.cancel", Some(timeouts.cancel)),
-            ("timeouts.query", timeouts.query.span()),
-            ("timeouts.transaction", timeouts.transaction.span()),
-            ("timeouts.idle-transaction", timeouts.idle_transaction.span()),
-            ("timeouts.client-idle", timeouts.client_idle.span()),
-            ("timeouts.stalled", timeouts.stalled.span()),
-            ("timeouts.wait-notice", timeouts.wait_notice.span()),
-            ("timeouts.drain", Some(timeouts.drain)),
-            ("pool.early-rejection", pool.early_rejection.span()),
-            ("connections.idle", kept.idle.span()),
-            ("connections.autodb-idle", kept.autodb_idle.span()),
-            ("pool.reserve-after", pool.reserve_after.span()),
-            ("admin.stats-period", Some(file.admin.stats_period)),
-            ("tcp.keepalive-idle", file.tcp.keepalive_idle),
-            ("tcp.keepalive-interval", file.tcp.keepalive_interval),
-            ("tcp.unacknowledged", file.tcp.unacknowledged),
-        ]
-        .map(|(path, span)| (path.to_owned(), span))
-        .into();
-        if let Some(health) = &file.health {
-            let of = |key: &str| format!("health.{key}");
-            spans.push((of("interval"), Some(health.interval)));
-            spans.push((of("timeout"), Some(health.timeout)));
-            spans.push((of("lag-max"), health.lag_max.span()));
-        }
+        let pool = &file.pool;
+        let mut spans: Vec<(String, Option<Span>)> =
+            TIMES.map(|(path, span)| (path.to_owned(), span(file))).into();
         for (index, database) in file.database.iter().enumerate() {
             spans.push((format!("database.{index}.wait-max"), database.wait_max));
         }
         for (index, user) in file.user.iter().enumerate() {
-            let of = |key: &str| format!("user.{index}.{key}");
-            spans.push((of("wait-max"), user.wait_max));
-            spans.push((of("query"), user.query.and_then(Timeout::span)));
-            spans.push((of("transaction"), user.transaction.and_then(Timeout::span)));
-            spans.push((of("idle-transaction"), user.idle_transaction.and_then(Timeout::span)));
-            spans.push((of("client-idle"), user.client_idle.and_then(Timeout::span)));
+            let of = |(key, span): UserTime| (format!("user.{index}.{key}"), span(user));
+            spans.extend(USER_TIMES.map(of));
         }
         for (index, class) in file.class.iter().enumerate() {
             spans.push((format!("class.{index}.deadline"), class.deadline));
         }
         // Of these, 0 has a meaning: at once.
-        let mut may_be_zero = vec![
-            ("connections.lifetime".to_owned(), Some(kept.lifetime)),
-            ("connections.check-after".to_owned(), Some(kept.check_after)),
-            ("connections.retry".to_owned(), Some(kept.retry)),
-            ("pool.own-writes".to_owned(), Some(pool.own_writes)),
-            ("timeouts.drain-delay".to_owned(), Some(timeouts.drain_delay)),
-        ];
+        let mut may_be_zero: Vec<(String, Option<Span>)> =
+            TIMES_FROM_ZERO.map(|(path, span)| (path.to_owned(), Some(span(file)))).into();
         if let Unreachable::AtMost(span) = pool.unreachable {
             may_be_zero.push(("pool.unreachable".to_owned(), Some(span)));
         }
@@ -539,9 +571,6 @@ impl Found {
     /// A user for the health probes of each database.
     fn health(&mut self, file: &GateFile) {
         let Some(health) = &file.health else { return };
-        if !(1..=1000).contains(&health.failures_max) {
-            self.add("health.failures-max", "between 1 and 1000 are possible");
-        }
         let named = file.database.iter().enumerate().filter(|(_, one)| one.name != "*");
         for (index, database) in named {
             if health.user.is_none() && database.user.is_none() {
@@ -578,7 +607,10 @@ impl Found {
             let like: Vec<_> =
                 database.server.iter().map(|one| (one.weight, one.role == Role::Replica)).collect();
             // Files with thousands of servers for a database are not tried out.
-            if servers == 0 || servers > 4096 || !tried.insert((database.spread.is_some(), like)) {
+            if servers == 0
+                || servers > 4096
+                || !tried.insert((policies::stays(file, database), like))
+            {
                 continue;
             }
             let spec = GateSpec {

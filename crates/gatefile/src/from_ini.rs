@@ -72,13 +72,16 @@ fn known(section: Section, name: &str) -> Result<&'static Key, String> {
     })
 }
 
-/// Puts a value at a path with points between its names.
-fn set(table: &mut Table, path: &str, value: Value) {
-    match path.split_once('.') {
-        None => {
+/// Puts a value at a path with points between its names; none is none there.
+pub(super) fn set(table: &mut Table, path: &str, value: Option<Value>) {
+    match (path.split_once('.'), value) {
+        (None, None) => {
+            table.remove(path);
+        }
+        (None, Some(value)) => {
             table.insert(path.into(), value);
         }
-        Some((first, rest)) => {
+        (Some((first, rest)), value) => {
             let inner = table.entry(first).or_insert_with(|| Value::Table(Table::new()));
             if let Value::Table(inner) = inner {
                 set(inner, rest, value);
@@ -114,7 +117,7 @@ impl Reading {
             Some(entry) => entry.place.error(format!("`{}`: {cause}", key.name)),
             None => FileError::new(format!("`{}`: {cause}", key.name)),
         })?;
-        if let Some(value) = value {
+        if value.is_some() {
             set(&mut self.table, path, value);
         }
         Ok(())
@@ -226,7 +229,7 @@ impl Reading {
             let Some(path) = key.says.filter(|_| key.unit != Unit::Apart) else { continue };
             let value = from_ini(key.unit, text);
             let value = value.map_err(|cause| wrong(format!("`{name}`: {cause}")))?;
-            if let Some(value) = value {
+            if value.is_some() {
                 set(table, path, value);
             }
         }

@@ -23,6 +23,9 @@ mod jobs;
 mod keys;
 mod own;
 mod policies;
+#[cfg(feature = "schema")]
+pub mod schema;
+mod set;
 mod support;
 mod to_ini;
 mod to_monitor;

@@ -26,6 +26,22 @@ pub(super) fn has_one_queue(file: &GateFile, entry: &Database) -> bool {
     is_shared || entry.server.len() == 1
 }
 
+/// True if all jobs of a database go to one of its servers as long as that is up: because the file says so,
+/// or because it may not have a connection to each of them. By turns each job would then have one made at
+/// its server, and the one at the other closed for it.
+pub(super) fn stays(file: &GateFile, entry: &Database) -> bool {
+    let limits = &file.limits;
+    let most = [entry.slots_all.or(limits.database_slots), limits.user_slots, limits.slots];
+    let is_scarce = most.into_iter().flatten().any(|most| (most as usize) < entry.server.len());
+    // A router is where jobs are to go, whatever that costs, and a replica has jobs of its own.
+    let is_free = file.router.is_none() && !has_replicas(entry);
+    entry.spread == Some(Spread::Stay) || is_free && is_scarce
+}
+
+fn has_replicas(entry: &Database) -> bool {
+    entry.server.iter().any(|server| server.role == Role::Replica)
+}
+
 /// The reserve of a pool at each of so many servers.
 pub(super) fn reserve(file: &GateFile, slots: u32, servers: usize) -> Option<Reserve> {
     let after = file.pool.reserve_after.span()?;
@@ -38,7 +54,7 @@ pub(super) fn reserve(file: &GateFile, slots: u32, servers: usize) -> Option<Res
 /// # Errors
 /// What does not fit together, and the way out.
 pub(super) fn gate(file: &GateFile, entry: &Database, gate: GateSpec) -> Result<GateSpec, String> {
-    let stays = entry.spread == Some(Spread::Stay);
+    let stays = stays(file, entry);
     let policies = Policies {
         discipline: file.discipline.clone(),
         router: router(file, entry).filter(|_| !stays),
@@ -46,9 +62,9 @@ pub(super) fn gate(file: &GateFile, entry: &Database, gate: GateSpec) -> Result<
         ties: file.ties.filter(|_| !stays),
         load_information: file.load_information.filter(|_| !stays),
     };
-    let one_queue = has_one_queue(file, entry);
+    let one_queue = has_one_queue(file, entry) && !(stays && entry.server.len() > 1);
     let kept = entry.reserve.unwrap_or(file.pool.reserve);
-    let has_replicas = entry.server.iter().any(|server| server.role == Role::Replica);
+    let has_replicas = has_replicas(entry);
     let role = |role| match role {
         Role::Primary => Asked::Primary,
         Role::Replica => Asked::Replica,

@@ -38,7 +38,7 @@ const CONSOLE: &str = "Console";
 const RUNNING: &str = "Operation";
 const FILES: &str = "Files";
 
-const FEATURES: [Feature; 63] = [
+const FEATURES: [Feature; 65] = [
     kept(POOLS, "session, transaction and statement mode", Part::Monitor),
     better(
         POOLS,
@@ -67,14 +67,23 @@ const FEATURES: [Feature; 63] = [
         POOLS,
         "`currval` and `lastval` in transaction mode",
         Part::SessionState,
-        "Never another client's value: from the first text of a pool that names one, and from the \
-         beginning where a function, a default, a view, a rule, a trigger's condition, a constraint \
-         or a policy of the database does (each connection is asked that once, in a pool at most \
-         one a minute), sequences are discarded before each transaction (a question more to the \
-         server), so that PostgreSQL says 55000 of what the same transaction has not moved. \
-         `session-state.sequences` chooses; `discard-always` is for what is seen neither way: functions \
-         in C, names that code puts together, and what is made past the gate while its \
-         connections last.",
+        "Three uses are not seen, and may tell another client's value: functions in C, names that code \
+         puts together, and what is made past the gate while its connections last. For these \
+         `session-state.sequences = \"discard-always\"`. All others never do: from the first text of a \
+         pool that names one, and from the beginning where a function, a default, a view, a rule, a \
+         trigger's condition, a constraint or a policy of the database does (each connection is asked \
+         that once, in a pool at most one a minute), sequences are discarded before each transaction \
+         (a question more to the server), so that PostgreSQL says 55000 of what the same transaction \
+         has not moved.",
+    ),
+    missing(
+        POOLS,
+        "unnamed statements behind a change of a schema that the gate has not seen",
+        "The first Bind of a statement of a pool that has other columns since then is answered with 0A000, once \
+         for all clients and statements of the pool; then each is parsed anew. In a transaction the failed Bind \
+         has ended it. Outside one what the client has sent behind its Sync may have run by then, so that to \
+         send the statement again would turn the order round; docs/sessions.md has the whole reason. A \
+         change that goes through the gate is seen.",
     ),
     missing(
         POOLS,
@@ -144,11 +153,19 @@ const FEATURES: [Feature; 63] = [
     kept(CONSOLE, "SHOW DATABASES", Part::Console),
     kept(CONSOLE, "SHOW USERS", Part::Console),
     kept(CONSOLE, "SHOW LISTS", Part::Console),
+    better(
+        CONSOLE,
+        "SET",
+        Part::Console,
+        "Whatever RELOAD would take from the file is set at once, and holds until the next RELOAD; a value that \
+         the file could not have there is refused with its cause. Of a key that counts at the start alone it says so; \
+         and of a gate without a file, which keys need one. A key that changes nothing here is taken as in a file, \
+         with a NOTICE that says so.",
+    ),
     missing(
         CONSOLE,
-        "SHOW CONFIG and SET of every key",
-        "SET changes single numbers and times; of every other key it says why not: the file says it, \
-         which RELOAD reads, or it counts at the start alone, or it has no effect here.",
+        "SHOW CONFIG of every key",
+        "It lists what is in force of 31 keys; SET knows the others too.",
     ),
     kept(CONSOLE, "SHOW VERSION", Part::Console),
     kept(CONSOLE, "SHOW STATE", Part::Console),

@@ -12,8 +12,8 @@ use std::time::Duration;
 use advise::Span;
 use gate::{Conduct, Reserve};
 use monitor::{
-    Address, Admin, Admission, Authorities, Auto, Check, ClientTimeouts, ClientTls, Config,
-    Database as Behind, Encryption, Health, Keepalive, KeptNotice, Limits, Logged, Lookup,
+    AccessLog, Address, Admin, Admission, Authorities, Auto, Check, ClientTimeouts, ClientTls,
+    Config, Database as Behind, Encryption, Health, Keepalive, KeptNotice, Limits, Logged, Lookup,
     Maintenance, Mode as Held, Quotas, Reuse as Next, ServerTls, Share, SocketFile, Tcp, Timeouts,
     Tls as Identity, TlsMode as Encrypted, TlsVersion as Oldest, UnlistedUsers, UserTerms,
 };
@@ -21,8 +21,8 @@ use pgwire::auth::{Credential, Method as By};
 use pgwire::secrets::{Hba, IdentMaps, MockKey, Secret, Users};
 
 use super::config::{
-    Database, GateFile, Method, Mode, Reuse, ServerEntry, Spread, Tls, TlsMode, TlsVersion,
-    UnixSocket, User,
+    Database, GateFile, Method, Mode, Reuse, ServerEntry, Tls, TlsMode, TlsVersion, UnixSocket,
+    User,
 };
 use super::values::{Slots, Timeout};
 use super::{FileError, Files, jobs, policies};
@@ -63,6 +63,7 @@ pub fn to_monitor(file: &GateFile, files: &dyn Files, key: &MockKey) -> Result<C
     config.idents = idents(file, files)?;
     config.admission = admission(file, files, &config.idents)?;
     config.logged = logged(file);
+    config.access_log = file.log.access.as_deref().map(Path::new).map(AccessLog::named);
     config.check = check(file);
     config.tls = client_tls(file);
     if let Some(record) = &file.record {
@@ -254,7 +255,7 @@ fn database(
     users: &Users,
 ) -> Result<Behind, FileError> {
     let servers: Vec<Address> = entry.server.iter().map(|server| address(server, files)).collect();
-    let share = share(entry);
+    let share = share(file, entry);
     let slots = entry.slots.unwrap_or(file.pool.slots);
     let auto = auto(file, slots);
     let mut behind = Behind::new(entry.name.clone(), servers, 0);
@@ -434,11 +435,8 @@ fn login(entry: &Database) -> Result<Option<(Vec<u8>, Credential)>, FileError> {
 }
 
 /// The servers of a list share a pool's slots; of a list where one is used at a time, each has all.
-fn share(entry: &Database) -> Share {
-    match entry.spread {
-        Some(Spread::Stay) => Share::Each,
-        _ => Share::Together,
-    }
+fn share(file: &GateFile, entry: &Database) -> Share {
+    if policies::stays(file, entry) { Share::Each } else { Share::Together }
 }
 
 /// The address of a server. A name that has none puts out its own database alone, until it has one.

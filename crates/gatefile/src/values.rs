@@ -116,8 +116,60 @@ impl<'de> Deserialize<'de> for Slots {
     }
 }
 
+#[cfg(feature = "schema")]
+mod schema {
+    //! Schemas of the values that are read by hand above.
+
+    use std::borrow::Cow;
+
+    use advise::schema::time_pattern;
+    use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+    use super::{Slots, Timeout};
+
+    impl JsonSchema for Timeout {
+        fn inline_schema() -> bool {
+            true
+        }
+
+        fn schema_name() -> Cow<'static, str> {
+            "Timeout".into()
+        }
+
+        fn json_schema(_: &mut SchemaGenerator) -> Schema {
+            json_schema!({
+                "type": "string",
+                "title": "time or `off`",
+                "pattern": format!("^(off|{})$", time_pattern()),
+                "examples": ["off", "250ms"],
+            })
+        }
+    }
+
+    impl JsonSchema for Slots {
+        fn inline_schema() -> bool {
+            true
+        }
+
+        fn schema_name() -> Cow<'static, str> {
+            "Slots".into()
+        }
+
+        fn json_schema(_: &mut SchemaGenerator) -> Schema {
+            json_schema!({
+                "title": "whole number or `auto`",
+                "type": ["integer", "string"],
+                "minimum": 0,
+                "pattern": "^auto$",
+                "examples": [20, "auto"],
+            })
+        }
+    }
+}
+
 /// A password: what prints the rest of a configuration does not print it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(transparent)]
 pub struct Hidden(pub String);
 

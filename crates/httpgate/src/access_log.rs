@@ -1,10 +1,9 @@
 //! The log of requests: one JSON object a line for each request that has ended, whatever became of it.
 
 use std::net::IpAddr;
-use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use linelog::{Log, LogFile, Reopen};
+use linelog::{Log, json};
 use serde::Serialize;
 
 use super::classes::path_of;
@@ -16,7 +15,6 @@ use super::message::Request;
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     log: Log,
-    reopen: Option<Reopen>,
 }
 
 /// Part of a request that its line must know when its head is gone.
@@ -92,31 +90,22 @@ struct Line<'l> {
     sent_bytes: u64,
 }
 
-/// The line that tells how many are lost.
-fn lost(lines: u64) -> String {
-    let now = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
-    serde_json::json!({ "lines_lost": lines, "time": now }).to_string()
-}
-
-/// Microseconds are all that a wait is known to.
-fn seconds(time: Duration) -> f64 {
-    (time.as_secs_f64() * 1e6).round() / 1e6
-}
-
 impl Requests {
     /// # Errors
     /// If the file cannot be written.
     pub(crate) fn open(log: Option<&AccessLog>) -> Result<Requests, StartError> {
         let Some(AccessLog { file, .. }) = log else { return Ok(Requests::default()) };
-        let (log, reopen) = match file {
-            None => (Log::to(std::io::stdout(), lost), None),
-            Some(path) => {
-                let file = open(path)?;
-                let reopen = file.reopen();
-                (Log::to(file, lost), Some(reopen))
-            }
+        let log = match file {
+            None => Log::to(std::io::stdout(), json::lost).map_err(StartError::Runtime),
+            Some(path) => Log::to_file(path, json::lost)
+                .map_err(|source| StartError::AccessLog { path: path.clone(), source }),
         };
-        Ok(Requests { log: log.map_err(StartError::Runtime)?, reopen })
+        Ok(Requests { log: log? })
+    }
+
+    /// The lines from now on go where those of `next` do.
+    pub(crate) fn replace(&mut self, next: Requests) {
+        self.log.replace(next.log);
     }
 
     /// True if lines are kept.
@@ -149,12 +138,14 @@ impl Requests {
         client: IpAddr,
         (class, server): (&str, Option<String>),
     ) {
-        if !self.log.is_kept() {
+        // One that came before there was a log is nobody's to write about.
+        let is_unknown = requested.is_none() && course.outcome != Some(Ended::Invalid);
+        if !self.log.is_kept() || is_unknown {
             return;
         }
         let began = requested.map_or_else(SystemTime::now, |requested| requested.began);
         let line = Line {
-            time: humantime::format_rfc3339_millis(began).to_string(),
+            time: json::time(began),
             client,
             class,
             method: requested.map(|requested| &*requested.method),
@@ -163,9 +154,9 @@ impl Requests {
             reason: course.reason,
             status: course.status,
             server,
-            wait_s: course.wait.map(seconds),
-            hold_s: course.hold.map(seconds),
-            response_s: seconds(course.response),
+            wait_s: course.wait.map(json::seconds),
+            hold_s: course.hold.map(json::seconds),
+            response_s: json::seconds(course.response),
             received_bytes: course.received,
             sent_bytes: course.sent,
         };
@@ -179,17 +170,11 @@ impl Requests {
 
     /// Opens the file anew: somebody has renamed it.
     pub(crate) fn reopen(&self) {
-        if let Some(reopen) = &self.reopen {
-            reopen.ask();
-        }
+        self.log.reopen();
     }
 
     /// Ends the log; the last lines have a second to be written.
     pub(crate) fn end(&mut self) {
         self.log.end();
     }
-}
-
-fn open(path: &Path) -> Result<LogFile, StartError> {
-    LogFile::open(path).map_err(|source| StartError::AccessLog { path: path.to_owned(), source })
 }

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -190,6 +190,13 @@ pub struct AccessLog {
     pub file: Option<PathBuf>,
     /// Part of the target that is written.
     pub target: LoggedTarget,
+}
+
+impl AccessLog {
+    /// The access log of this name, of the path alone; `-` is standard output.
+    pub fn named(name: &Path) -> AccessLog {
+        AccessLog { file: linelog::file_named(name), target: LoggedTarget::Path }
+    }
 }
 
 /// Part of a request's target that is written to the log.

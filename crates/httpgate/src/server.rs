@@ -730,8 +730,8 @@ impl Handle {
     /// only after a restart.
     ///
     /// # Errors
-    /// If it describes no gate, its certificate cannot be used, or it takes away or reorders servers; or if
-    /// the gate has ended. All is as it was then.
+    /// If it describes no gate, its certificate cannot be used, it takes away or reorders servers, or its access
+    /// log, if it is another one, cannot be written; or if the gate has ended. All is as it was then.
     pub fn reload(&self, config: Config) -> Result<Vec<String>, ReloadError> {
         self.ask(|reply| Command::Reload(Box::new(config), reply))?
     }
@@ -769,7 +769,7 @@ async fn obey(shared: Rc<Shared>, mut commands: mpsc::UnboundedReceiver<Command>
                 tell(reply, ());
             }
             Command::Stats(reply) => tell(reply, shared.snapshot()),
-            Command::Reload(config, reply) => tell(reply, reload::take(&shared, *config)),
+            Command::Reload(config, reply) => tell(reply, reload::take(&shared, *config).await),
             Command::Recording(reply) => tell(reply, shared.driver.recording()),
             Command::Drain(reply) => {
                 shared.drain.notify_one();

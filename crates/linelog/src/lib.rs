@@ -2,20 +2,23 @@
 //! whoever has something to say.
 //!
 //! ```text
-//!   Log::line ──▶ bounded queue ──▶ thread "log" ──▶ sink: standard error, LogFile
+//!   Log::line ──▶ bounded queue ──▶ thread "log" ──▶ sink: standard error, a file
 //!       └── full: lost, counted
 //! ```
 //!
-//! Lines that could not be written are counted, and told as soon as something can be written again. A
-//! [`LogFile`] can be opened anew after somebody has renamed it.
+//! Lines that could not be written are counted, and told as soon as something can be written again. A log in
+//! a file opens that anew after somebody has renamed it, and a log may [take the place](Log::replace) of
+//! another.
+
+pub mod json;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::time::Duration;
+use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
+use std::time::{Duration, Instant};
 
 /// Lines that wait to be written; those beyond are lost, and counted. They are three seconds' worth
 /// at 5,000 lines a second.
@@ -25,15 +28,38 @@ const BATCH_MAX: usize = 256;
 /// Time for the last lines when the log ends.
 const LAST: Duration = Duration::from_secs(1);
 
+/// The file of a log by its name on a command line or in a configuration; none for `-`, which is standard output.
+pub fn file_named(name: &Path) -> Option<PathBuf> {
+    (name != Path::new("-")).then(|| name.to_owned())
+}
+
 /// The way of lines to the log's thread. The default is a log that keeps nothing.
 #[derive(Debug, Default)]
 pub struct Log {
     lines: Option<SyncSender<String>>,
+    /// Has the file opened anew, if it is one.
+    anew: Option<Arc<AtomicBool>>,
+    thread: Option<Thread>,
+    /// Those of the logs whose place it took, as long as they have lines to write.
+    before: Vec<Thread>,
+    /// The lines that the others of those have lost.
+    lost_before: u64,
+}
+
+/// Thread of a log, as far as others see it.
+#[derive(Debug)]
+struct Thread {
     lost: Arc<AtomicU64>,
     /// The lines that wait, or are being written.
     unwritten: Arc<AtomicU64>,
     /// Told when the last line is written.
-    ended: Option<Receiver<()>>,
+    ended: Receiver<()>,
+}
+
+impl Thread {
+    fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
 }
 
 impl Log {
@@ -52,7 +78,41 @@ impl Log {
             // Whoever waited may have given up.
             let _ = end.send(());
         })?;
-        Ok(Log { lines: Some(lines), lost, unwritten, ended: Some(ended) })
+        let thread = Some(Thread { lost, unwritten, ended });
+        Ok(Log { lines: Some(lines), thread, ..Log::default() })
+    }
+
+    /// One that adds to a file, which is made if there is none.
+    ///
+    /// # Errors
+    /// If the system does not let the file be written, or starts no thread.
+    pub fn to_file(path: &Path, told: fn(u64) -> String) -> io::Result<Log> {
+        let file = LogFile::open(path)?;
+        let anew = Some(Arc::clone(&file.anew));
+        Ok(Log { anew, ..Log::to(file, told)? })
+    }
+
+    /// Opens its file anew with the next line, after somebody has renamed it: the file that has the name by
+    /// then, which is made if there is none. A log without a file goes on.
+    pub fn reopen(&self) {
+        if let Some(anew) = &self.anew {
+            anew.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Puts `next` in its place. Lines that it has are still written where they were to go, and what it has lost
+    /// stays counted.
+    pub fn replace(&mut self, next: Log) {
+        let Log { thread, mut before, lost_before, .. } = std::mem::replace(self, next);
+        before.extend(thread);
+        self.before.append(&mut before);
+        self.lost_before += lost_before;
+        let lost_before = &mut self.lost_before;
+        self.before.retain(|thread| {
+            let is_writing = thread.ended.try_recv() == Err(TryRecvError::Empty);
+            *lost_before += if is_writing { 0 } else { thread.lost() };
+            is_writing
+        });
     }
 
     /// True if lines are kept.
@@ -62,17 +122,18 @@ impl Log {
 
     /// The lines that are lost so far.
     pub fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
+        let threads = self.before.iter().chain(&self.thread);
+        self.lost_before + threads.map(Thread::lost).sum::<u64>()
     }
 
     /// Writes a line, which has no end yet, as soon as may be.
     pub fn line(&self, line: impl Into<String>) {
-        let Some(lines) = &self.lines else { return };
+        let (Some(lines), Some(thread)) = (&self.lines, &self.thread) else { return };
         // Before it is there: it may be written at once.
-        self.unwritten.fetch_add(1, Ordering::Relaxed);
+        thread.unwritten.fetch_add(1, Ordering::Relaxed);
         if lines.try_send(line.into() + "\n").is_err() {
-            self.unwritten.fetch_sub(1, Ordering::Relaxed);
-            self.lost.fetch_add(1, Ordering::Relaxed);
+            thread.unwritten.fetch_sub(1, Ordering::Relaxed);
+            thread.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -84,11 +145,12 @@ impl Log {
     /// Ends the log. Lines that are not written by then are lost.
     fn end_within(&mut self, longest: Duration) {
         self.lines = None;
-        if let Some(ended) = self.ended.take()
-            && ended.recv_timeout(longest).is_err()
-        {
-            let unwritten = self.unwritten.load(Ordering::Relaxed);
-            self.lost.fetch_add(unwritten, Ordering::Relaxed);
+        let until = Instant::now() + longest;
+        for thread in self.before.drain(..).chain(self.thread.take()) {
+            let rest = until.saturating_duration_since(Instant::now());
+            let has_ended = thread.ended.recv_timeout(rest).is_ok();
+            let unwritten = if has_ended { 0 } else { thread.unwritten.load(Ordering::Relaxed) };
+            self.lost_before += thread.lost() + unwritten;
         }
     }
 }
@@ -128,36 +190,16 @@ fn write_all(
 
 /// A file that a log adds to.
 #[derive(Debug)]
-pub struct LogFile {
+struct LogFile {
     path: PathBuf,
     file: File,
     anew: Arc<AtomicBool>,
 }
 
-/// Has a [`LogFile`] opened anew.
-#[derive(Clone, Debug)]
-pub struct Reopen(Arc<AtomicBool>);
-
-impl Reopen {
-    /// The next line goes to the file that has the name by then, which is made if there is none.
-    pub fn ask(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 impl LogFile {
-    /// Opens a file, which is made if there is none.
-    ///
-    /// # Errors
-    /// If the system does not let it be written.
-    pub fn open(path: &Path) -> io::Result<LogFile> {
+    fn open(path: &Path) -> io::Result<LogFile> {
         let file = append(path)?;
         Ok(LogFile { path: path.to_owned(), file, anew: Arc::default() })
-    }
-
-    /// Has it opened anew, after somebody has renamed it.
-    pub fn reopen(&self) -> Reopen {
-        Reopen(Arc::clone(&self.anew))
     }
 }
 
@@ -282,6 +324,44 @@ mod tests {
         drop(release);
     }
 
+    /// A change of the place drops nothing, also while the old place takes nothing yet.
+    #[test]
+    fn a_log_that_takes_the_place_of_another_lets_it_write_its_lines_and_counts_what_it_lost() {
+        struct Held(Receiver<()>, Disk);
+        impl Write for Held {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                // Until the test lets it go on.
+                let _ = self.0.recv();
+                self.1.write(bytes)
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let (release, held) = mpsc::channel();
+        let [old, new, broken] = [(); 3].map(|()| Disk::default());
+        broken.0.lock().unwrap().0 = true;
+        let mut log = Log::default();
+        log.line("nowhere");
+        log.replace(Log::to(broken.clone(), told).unwrap());
+        log.line("lost");
+        while log.lost() < 1 {
+            std::thread::yield_now();
+        }
+        log.replace(Log::to(Held(held, old.clone()), told).unwrap());
+        log.line("one");
+        log.replace(Log::to(new.clone(), told).unwrap());
+        log.line("two");
+        log.replace(Log::default());
+        assert!(!log.is_kept());
+        log.line("nowhere");
+        drop(release);
+        log.end();
+        let text = |disk: &Disk| disk.0.lock().unwrap().1.clone();
+        assert_eq!((text(&old), text(&new), log.lost()), ("one\n".into(), "two\n".into(), 1));
+        assert_eq!(text(&broken), "");
+    }
+
     #[test]
     fn a_file_that_was_renamed_is_made_anew_when_that_is_asked_for() {
         let folder = std::env::temp_dir().join(format!("sekisho-linelog-{}", std::process::id()));
@@ -289,17 +369,18 @@ mod tests {
         let [path, old] = ["log", "log.1"].map(|name| folder.join(name));
         std::fs::write(&path, "zero\n").unwrap();
         let mut file = LogFile::open(&path).unwrap();
-        let reopen = file.reopen();
+        let anew = Arc::clone(&file.anew);
+        let reopen = || anew.store(true, Ordering::Relaxed);
         file.write_all(b"one\n").unwrap();
         std::fs::rename(&path, &old).unwrap();
         file.write_all(b"two\n").unwrap();
-        reopen.ask();
+        reopen();
         file.write_all(b"three\n").unwrap();
         file.write_all(b"four\n").unwrap();
         assert_eq!(std::fs::read_to_string(&old).unwrap(), "zero\none\ntwo\n", "added to");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "three\nfour\n");
         std::fs::remove_dir_all(&folder).unwrap();
-        reopen.ask();
+        reopen();
         file.write_all(b"five\n").expect("the file that is open takes it");
         assert!(LogFile::open(&path).is_err());
     }

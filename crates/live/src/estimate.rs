@@ -1,9 +1,10 @@
 //! Questions to the model of a gate, and the numbers that it gives.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A number of the model, or one that the model gives: a demand, a throughput, a wait.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Estimate {
     /// Subject, as in `shop/alice` or `shop/alice class web`.
     pub of: String,

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use measure::RunPart;
 use workload::{Chance, Deck, Draw, Drawing, stream};
 
 // Streams of chance, by use; a thread's number is added.
@@ -42,15 +43,32 @@ const BLOCK: u64 = 16;
 #[derive(Debug)]
 pub struct Tickets {
     next: AtomicU64,
+    /// Numbers of this part.
     limit: u64,
-    threads: u64,
+    /// Numbers of all parts.
+    limit_of_all: u64,
+    threads: u32,
+    part: RunPart,
 }
 
 impl Tickets {
     /// All that may be asked for in a run, or no limit, for so many threads.
     pub fn new(limit: Option<u64>, threads: u32) -> Tickets {
-        let limit = limit.unwrap_or(u64::MAX / 2);
-        Tickets { next: AtomicU64::new(0), limit, threads: u64::from(threads) }
+        Tickets::of_part(limit, threads, RunPart::WHOLE)
+    }
+
+    /// The share of a part in all that may be asked for in a run. The parts take turns, number by number, so
+    /// that together they ask for what one process asks for; each has so many threads.
+    pub fn of_part(limit: Option<u64>, threads: u32, part: RunPart) -> Tickets {
+        let all = limit.unwrap_or(u64::MAX / 2);
+        let (before, of) = (u64::from(part.number() - 1), u64::from(part.of()));
+        let limit = all.saturating_sub(before).div_ceil(of);
+        Tickets { next: AtomicU64::new(0), limit, limit_of_all: all, threads, part }
+    }
+
+    /// The number in the run of number `own` of this part.
+    fn number(&self, own: u64) -> u64 {
+        own * u64::from(self.part.of()) + u64::from(self.part.number() - 1)
     }
 
     /// A block of numbers, shorter towards the end, so that no thread sits on work that another
@@ -60,7 +78,7 @@ impl Tickets {
         if left == 0 {
             return (0, 0);
         }
-        let block = (left / (8 * self.threads)).clamp(1, BLOCK);
+        let block = (left / (8 * u64::from(self.threads))).clamp(1, BLOCK);
         let first = self.next.fetch_add(block, Ordering::Relaxed);
         (first.min(self.limit), (first + block).min(self.limit))
     }
@@ -98,6 +116,7 @@ impl<'a> Asks<'a> {
         seed: u64,
         thread: u32,
     ) -> Asks<'a> {
+        let thread = tickets.part.thread(thread, tickets.threads);
         let source = Source::new(weights, order, seed, u64::from(thread));
         Asks { tickets, next: 0, end: 0, turns: None, source }
     }
@@ -105,8 +124,10 @@ impl<'a> Asks<'a> {
     /// The asks of thread number `thread` where each arrival stands for the request of a list that has its
     /// number: the threads take turns, and nothing comes after the end of the list.
     pub fn in_turns(tickets: &'a Tickets, list: &Arc<[u32]>, thread: u32) -> Asks<'a> {
-        let end = (list.len() as u64).min(tickets.limit);
-        let (next, turns) = (u64::from(thread).min(end), Some(tickets.threads));
+        let end = (list.len() as u64).min(tickets.limit_of_all);
+        let (part, threads) = (tickets.part, tickets.threads);
+        let next = u64::from(part.thread(thread, threads)).min(end);
+        let turns = Some(u64::from(part.threads(threads)));
         Asks { tickets, next, end, turns, source: Source::Listed(Arc::clone(list)) }
     }
 
@@ -122,8 +143,9 @@ impl<'a> Asks<'a> {
                 return None;
             }
         }
-        let number = self.next;
-        self.next = (number + self.turns.unwrap_or(1)).min(self.end);
+        let own = self.next;
+        self.next = (own + self.turns.unwrap_or(1)).min(self.end);
+        let number = if self.turns.is_some() { own } else { self.tickets.number(own) };
         Some(self.source.request(number) as u32)
     }
 
@@ -204,6 +226,55 @@ mod tests {
         }
         assert_eq!(dealt, [1050, 1500, 420, 27, 3]);
         assert!(mine[0] > mine[1] && mine[1] > mine[2], "{mine:?}");
+    }
+
+    /// What the parts of a run ask for together is what one process asks for, whoever is slow: decks are exact,
+    /// a list is made from its beginning to its end, a limit holds, and no draw is made twice.
+    #[test]
+    fn parts_ask_together_for_what_one_process_asks_for() {
+        let list: Arc<[u32]> = (0..97).map(|number| number % 5).collect::<Vec<_>>().into();
+        for (of, threads, limit) in [(1, 2, 3_000), (2, 1, 3_000), (3, 2, 2_999), (7, 3, 1_000)] {
+            let parts = || RunPart::all(format!("1/{of}").parse().unwrap());
+            let all: Vec<Tickets> =
+                parts().map(|part| Tickets::of_part(Some(limit), threads, part)).collect();
+            assert_eq!(all.iter().map(|tickets| tickets.limit).sum::<u64>(), limit);
+            let made = |order: &Order| -> Vec<u64> {
+                let mut counts = vec![0; 5];
+                // Those that are asked first make all that they may.
+                for tickets in all.iter().rev() {
+                    tickets.next.store(0, Ordering::Relaxed);
+                    for thread in 0..threads {
+                        let mut asks = Asks::new(tickets, &WEIGHTS, order, 7, thread);
+                        while let Some(request) = asks.next_request() {
+                            counts[request as usize] += 1;
+                        }
+                    }
+                }
+                counts
+            };
+            let one = Tickets::new(Some(limit), 1);
+            let mut whole = vec![0; 5];
+            let mut asks = Asks::new(&one, &WEIGHTS, &Order::Deck, 7, 0);
+            while let Some(request) = asks.next_request() {
+                whole[request as usize] += 1;
+            }
+            assert_eq!(made(&Order::Deck), whole, "{of} parts of {threads} threads");
+            let listed = made(&Order::Listed(Arc::clone(&list)));
+            let wanted = |class| (0..limit).filter(|n| list[(n % 97) as usize] == class).count();
+            assert_eq!(listed, (0..5).map(|class| wanted(class) as u64).collect::<Vec<_>>());
+            let mut numbers: Vec<u64> = Vec::new();
+            for tickets in &all {
+                for thread in 0..threads {
+                    let mut asks = Asks::in_turns(tickets, &list, thread);
+                    while asks.next < asks.end {
+                        numbers.push(asks.next);
+                        asks.next_request();
+                    }
+                }
+            }
+            numbers.sort_unstable();
+            assert_eq!(numbers, (0..97).collect::<Vec<u64>>(), "each row of a log is one part's");
+        }
     }
 
     #[test]

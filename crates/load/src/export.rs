@@ -6,7 +6,7 @@ use std::fmt::Write;
 use measure::{ClassCounts, ErrorKind, Histogram, Interval, RunRecord};
 
 /// Every kind of error, in the order of the columns.
-const KINDS: [ErrorKind; 32] = [
+const KINDS: [ErrorKind; 34] = [
     ErrorKind::ConnectRefused,
     ErrorKind::ConnectTimeout,
     ErrorKind::ConnectOther,
@@ -20,6 +20,8 @@ const KINDS: [ErrorKind; 32] = [
     ErrorKind::Refused,
     ErrorKind::Status5xx,
     ErrorKind::StatusOther,
+    ErrorKind::StreamReset,
+    ErrorKind::GoAway,
     ErrorKind::InFlightBound,
     ErrorKind::SerializationFailure,
     ErrorKind::Deadlock,
@@ -57,6 +59,8 @@ fn column(kind: ErrorKind) -> &'static str {
         ErrorKind::Refused => "refused",
         ErrorKind::Status5xx => "status_5xx",
         ErrorKind::StatusOther => "status_other",
+        ErrorKind::StreamReset => "stream_reset",
+        ErrorKind::GoAway => "go_away",
         ErrorKind::InFlightBound => "in_flight_bound",
         ErrorKind::SerializationFailure => "serialization_failure",
         ErrorKind::Deadlock => "deadlock",

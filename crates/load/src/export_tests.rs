@@ -33,6 +33,8 @@ fn sample() -> RunRecord {
         warmup_s: 0.0,
         classes: vec![class("500b"), class("a \"big\", one")],
         settings: BTreeMap::new(),
+        part: None,
+        merged: Vec::new(),
     };
     let mut failing = counts(&[300]);
     failing.errors.insert(ErrorKind::Timeout, 3);

@@ -8,14 +8,18 @@
 //! [`http`] is the engine for HTTP servers; [`export`] writes a run record in the formats of others. Other
 //! load stands on the rest: which addresses may be loaded ([`judge`]), which certificates are taken
 //! ([`certificates`]), what is asked for next ([`asks`]) and when ([`schedule`]), what is counted in an
-//! interval ([`tally`]), when a probe of a search for the knee is decided ([`probe`]), and what machine this is
-//! ([`host`]). The engine needs Linux (epoll).
+//! interval ([`tally`]), how several processes begin a run together ([`meeting`]), when a probe of a search for
+//! the knee is decided ([`probe`]), also of one that several processes make in step ([`lockstep`] decides,
+//! [`company`] connects), and what machine this is ([`host`]). The engine needs Linux (epoll).
 
 pub mod asks;
 pub mod certificates;
+pub mod company;
 pub mod export;
 pub mod host;
 pub mod http;
+pub mod lockstep;
+pub mod meeting;
 pub mod probe;
 pub mod schedule;
 pub mod tally;

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::mem;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
@@ -102,6 +102,12 @@ impl Socket {
         let fd = check(unsafe { libc::socket(family, kind, 0) })?;
         // SAFETY: the descriptor was just made and belongs to nobody else.
         Ok(Socket(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// A socket that is open, which from now on does not block.
+    pub(crate) fn of(stream: TcpStream) -> io::Result<Socket> {
+        stream.set_nonblocking(true)?;
+        Ok(Socket(stream.into()))
     }
 
     pub(crate) fn fd(&self) -> RawFd {

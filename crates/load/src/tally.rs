@@ -1,7 +1,9 @@
 //! Observations of a thread in an interval, and the threads' parts put together.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::http::Frame;
 use gate::Time;
 use measure::{ClassCounts, ErrorKind, GeneratorHealth, Histogram, Interval};
 
@@ -26,6 +28,8 @@ pub struct Tally {
     pub resized: Vec<bool>,
     /// Facts beside the counts.
     pub odd: Odd,
+    /// Frames with which an HTTP/2 server ended streams and connections.
+    pub(crate) frames: BTreeMap<Frame, u64>,
     /// Time in flight, summed over requests, since `start` \[ns\]. Each start subtracts its moment and
     /// each end adds its own, modulo 2^64: only the sum must fit.
     area: u64,
@@ -50,6 +54,8 @@ pub struct Odd {
     pub no_ports: u64,
     /// No descriptor was left.
     pub no_descriptors: u64,
+    /// HTTP/2 connections whose peer answered nothing any more, a PING included.
+    pub vanished: u64,
 }
 
 impl Tally {
@@ -64,6 +70,7 @@ impl Tally {
             lag: Histogram::new(),
             cpu: Duration::ZERO,
             odd: Odd::default(),
+            frames: BTreeMap::new(),
             resized: vec![false; classes],
             area: 0_u64.wrapping_sub(in_flight.wrapping_mul(start.as_nanos())),
         }

@@ -7,6 +7,7 @@ use crate::series::{self, Groups};
 
 /// A mean with its confidence interval, in whatever unit the values had.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Estimate {
     /// The point estimate, the centre of the interval.
@@ -14,6 +15,7 @@ pub struct Estimate {
     /// Half the width of the interval; infinite where there were too few values to say (`null` in
     /// a file).
     #[serde(with = "infinite_as_null")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub half_width: f64,
     /// The share of such intervals that hold the true value, 0 to 1.
     pub confidence: f64,
@@ -283,6 +285,7 @@ const GROUPS_MAX: usize = 40;
 /// b gives the reciprocal interval, which neither the delta method on the ratio nor Fieller's
 /// interval (unbounded where a is uncertain) does.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Ratio {
     /// b over a.
@@ -291,6 +294,7 @@ pub struct Ratio {
     pub low: f64,
     /// The upper end; infinite where there were too few values to say (`null` in a file).
     #[serde(with = "infinite_as_null")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<f64>"))]
     pub high: f64,
     /// The share of such intervals that hold the true ratio, 0 to 1.
     pub confidence: f64,

@@ -12,6 +12,19 @@ pub fn rate(per_second: f64) -> String {
     format!("{} /s", digits(per_second))
 }
 
+/// Number of things, in the plural unless it is one: `1 request`, `3 classes`, `2 queries`.
+pub fn count(n: u64, thing: &str) -> String {
+    if n == 1 {
+        return format!("1 {thing}");
+    }
+    let before_y = thing.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'o', 'u']));
+    match before_y {
+        Some(stem) => format!("{n} {stem}ies"),
+        None if thing.ends_with("ss") => format!("{n} {thing}es"),
+        None => format!("{n} {thing}s"),
+    }
+}
+
 /// Three significant digits; with an exponent only where nobody would count the zeros.
 pub fn digits(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {

@@ -170,8 +170,10 @@ pub fn read_run(input: impl BufRead) -> Result<RunRecord, ReadError> {
 
 /// The first line of a run record.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-struct RunFirst<H> {
+pub(crate) struct RunFirst<H> {
+    /// Version of the format.
     #[serde(rename = "sekisho-run")]
     version: u64,
     header: H,
@@ -179,8 +181,9 @@ struct RunFirst<H> {
 
 /// Every other line of a run record.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
-enum RunLine<I, S> {
+pub(crate) enum RunLine<I, S> {
     Interval(I),
     Summary(S),
 }

@@ -39,6 +39,7 @@ const UNPACKED_MAX: usize = 32;
 /// The side on which a histogram tells durations apart no longer: a quantile there is a bound of the
 /// true one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
     /// The true one is as long as this, or longer.
@@ -369,6 +370,21 @@ impl std::error::Error for DecodeError {}
 impl Serialize for Histogram {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.encode())
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Histogram {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Histogram".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "contentEncoding": "base64",
+            "description": "HdrHistogram of durations in nanoseconds, V2 deflate encoding, base64",
+        })
     }
 }
 

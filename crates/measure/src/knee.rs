@@ -17,8 +17,11 @@
 //! assert!(low < 90.79 && 90.79 < high && high <= 1.05 * low);
 //! ```
 
+use serde::{Deserialize, Serialize};
+
 /// Parameters of the search for a knee.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct KneeSpec {
     /// The rate to begin with [1/s].
     pub rate_first: f64,
@@ -26,7 +29,8 @@ pub struct KneeSpec {
     pub rate_min: f64,
     /// No higher rate is tried [1/s].
     pub rate_max: f64,
-    /// The search ends when the upper end of the interval is at most this share above the lower.
+    /// The search ends when the upper end of the interval is at most this share above the lower. What it has when its
+    /// budget or its probes are used up is an answer if it is at most ten times as wide.
     pub width: f64,
     /// It ends with what it has after so many probes.
     pub probes_max: u32,
@@ -63,10 +67,13 @@ impl KneeSpec {
 
     /// Length of a probe \[s\], warm-up not counted.
     pub fn length_s(&self, probe: Probe) -> f64 {
-        f64::from(probe.effort) * (self.requests / probe.rate).max(self.length_min_s)
+        match probe.effort {
+            0 => self.length_min_s,
+            effort => f64::from(effort) * (self.requests / probe.rate).max(self.length_min_s),
+        }
     }
 
-    /// Likely length of the whole search for a knee at about this rate \[s\], warm-ups included.
+    /// Likely time to an interval of a factor of two for a knee at about this rate \[s\], warm-ups included.
     pub fn search_s(&self, rate: f64) -> f64 {
         LIKELY * WITH_WARMUP * self.length_s(Probe { rate, effort: 1 })
     }
@@ -87,21 +94,23 @@ fn requests(quantile: f64) -> f64 {
 
 /// Length of a probe with its warm-up, as a multiple of the length without.
 pub const WITH_WARMUP: f64 = 1.25;
-/// A search takes about as long as so many probes at the knee.
+/// A search takes about as long as so many probes at the knee until it has an interval of a factor of two.
 const LIKELY: f64 = 16.0;
 
 /// A rate to try.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Probe {
     /// Arrivals per second [1/s].
     pub rate: f64,
     /// Length as a multiple of a usual probe's: a rate that could not be decided is tried again
-    /// with more effort.
+    /// with more effort. With 0 it is the shortest, however few requests it sees: long enough for overload to show.
     pub effort: u32,
 }
 
 /// Outcome of a probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Outcome {
     /// The limit holds, and the whole interval of what was measured is within it.
     Holds,
@@ -124,7 +133,8 @@ impl Outcome {
 }
 
 /// Place of the knee.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Knee {
     /// The limit holds at `low` and does not at `high`, each seen twice.
     Between {
@@ -155,7 +165,8 @@ pub enum Knee {
 }
 
 /// Why a search was inconclusive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Why {
     /// The probes were used up.
     Probes,
@@ -191,12 +202,13 @@ pub enum Step {
 
 /// A search for a knee: pure, told what came of each probe.
 ///
-/// It doubles (or halves) the rate until the knee is enclosed, then halves the gap (geometrically).
-/// A probe that straddles is repeated once with twice the effort; what straddles again is grey, and
-/// so is a rate whose probes contradict each other. Then the gaps on both sides of the grey are
-/// narrowed instead. Both ends are seen twice before they are believed. Where too few requests are seen
-/// to tell, a higher rate shows more in the same time; below one that fails there is none, and there
-/// it takes more effort.
+/// It doubles the rate until a load fails. Overload is soon seen, so these probes are short, and a rate that they leave
+/// undecided is passed. Then it halves the rate until a load holds. Then it narrows the gap, at first with probes of usual
+/// length, then with ones four and sixteen times as long. A rate that stays undecided is passed on both sides, so that
+/// both ends move towards it.
+///
+/// An end is believed when two probes say so, at it or beyond it. A rough knee that was seen twice is more than a narrow
+/// one that was seen once: a part of the budget is kept for the second probe.
 #[derive(Clone, Debug)]
 pub struct Search {
     spec: KneeSpec,
@@ -208,39 +220,68 @@ pub struct Search {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Colour {
     Holds {
-        seen: u32,
+        seen: usize,
     },
     Fails {
-        seen: u32,
+        seen: usize,
     },
-    /// Told to straddle once: worth another try.
-    Open {
-        seen: u32,
+    /// Nothing is known after a probe of this length \[s\]; `few` if nothing speaks against the limit.
+    Undecided {
+        length_s: f64,
+        few: bool,
     },
-    /// So few requests so many times, and nothing else.
-    Few {
-        seen: u32,
+    Invalid {
+        seen: usize,
     },
-    Grey,
-    Invalid,
 }
 
-/// The rates that matter: `low` holds, all of `grey` is undecided, `high` fails.
+/// The rates that matter: `low` holds, `high` fails, and no rate between them is decided.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends {
-    low: Option<(f64, u32)>,
-    grey: Option<(f64, f64)>,
-    high: Option<(f64, u32)>,
+    low: Option<f64>,
+    high: Option<f64>,
+}
+
+impl Colour {
+    /// Length of a probe above which another one between two ends may tell something new \[s\].
+    fn length_s(self) -> f64 {
+        match self {
+            Colour::Undecided { length_s, .. } => length_s,
+            Colour::Holds { .. } | Colour::Fails { .. } | Colour::Invalid { .. } => f64::INFINITY,
+        }
+    }
+
+    /// True of an end that was seen, but not often enough.
+    fn is_once(self) -> bool {
+        matches!(self, Colour::Holds { seen } | Colour::Fails { seen } if seen < SEEN)
+    }
+
+    /// True where nothing is known and nothing speaks against the limit.
+    fn is_few(self) -> bool {
+        matches!(self, Colour::Undecided { few: true, .. })
+    }
 }
 
 /// Number of times that the outcome at an end must be seen.
-const SEEN: u32 = 2;
+const SEEN: usize = 2;
+/// After this share of the budget the ends are seen again as soon as they are near enough for an answer.
+const LATE: f64 = 0.3;
+/// An end that was undecided so often since it was seen once is none.
+const DOUBTS: usize = 2;
+/// So many times as long as it takes to see both ends again is kept of the budget.
+const RESERVE: f64 = 1.25;
 /// So many times the generator may have been the limit at a rate before it is taken to be.
-const BUSY: u32 = 3;
-/// Effort is doubled so many times for the sake of more requests.
-const DOUBLED: u32 = 4;
-/// A knee whose grey makes its interval wider than this many times the wanted width is none.
-const GREY_WIDTHS: f64 = 4.0;
+const BUSY: usize = 3;
+/// Efforts at which a gap is narrowed, one after the other, and the width of the gaps that each leaves, as a multiple
+/// of the wanted width.
+const LEVELS: [(u32, f64); 3] = [(1, 2.0), (4, 1.0), (16, 0.25)];
+/// Effort on the way down to a rate that holds.
+const FIRST: u32 = 2;
+/// The most effort at one rate.
+const EFFORT_MAX: u32 = 16;
+/// An interval that is wider than this many times the wanted width is no answer: a factor of two where a tenth is
+/// wanted.
+const WIDTHS: f64 = 10.0;
 
 impl Search {
     /// A search that knows nothing yet.
@@ -276,17 +317,25 @@ impl Search {
 
     /// Knee as far as it is known now: for one who cannot go on.
     pub fn stop(&self, why: Why) -> Knee {
-        let ends = self.ends();
-        match (ends.low, ends.high) {
-            (Some(low), Some(high)) if self.is_narrow(low, high) => {
-                Knee::Between { low: low.0, high: high.0 }
-            }
-            (low, high) => Knee::Inconclusive {
-                low: low.map(|end| end.0),
-                high: high.map(|end| end.0),
-                why: self.reason(why),
-            },
+        if let Some((low, high)) = self.answer() {
+            return Knee::Between { low, high };
         }
+        let Ends { low, high } = self.ends();
+        Knee::Inconclusive { low, high, why: self.reason(why) }
+    }
+
+    /// The nearest ends that were seen often enough, if they are as near to each other as an answer may be. What holds
+    /// at a rate holds at lower ones, so a probe beyond an end sees it too.
+    fn answer(&self) -> Option<(f64, f64)> {
+        let ends = self.ends();
+        let (low, high) = (ends.low?, ends.high?);
+        let mut holds = self.rates_of(Outcome::Holds);
+        holds.retain(|rate| *rate <= low);
+        let mut fails = self.rates_of(Outcome::Fails);
+        fails.retain(|rate| *rate >= high);
+        let low = *holds.iter().rev().nth(SEEN - 1)?;
+        let high = *fails.get(SEEN - 1)?;
+        (high <= low * (1.0 + WIDTHS * self.spec.width)).then_some((low, high))
     }
 
     /// Where nothing but too few requests speaks against a rate, there is no contradiction.
@@ -298,135 +347,202 @@ impl Search {
         if is_few && matches!(why, Why::Noise | Why::Probes) { Why::Few } else { why }
     }
 
-    /// True if both ends were seen often enough, and are as near to each other as a grey between them allows.
-    fn is_narrow(&self, low: (f64, u32), high: (f64, u32)) -> bool {
-        low.1.min(high.1) >= SEEN && high.0 <= low.0 * (1.0 + GREY_WIDTHS * self.spec.width)
-    }
-
     /// Next step.
     pub fn next(&self) -> Step {
-        let spec = &self.spec;
-        let ends = self.ends();
-        if self.rates().iter().any(|&(_, colour)| colour == Colour::Invalid) {
-            return self.give_up(ends, Why::Generator);
+        let busy = |colour: Colour| matches!(colour, Colour::Invalid { seen } if seen > BUSY);
+        if self.rates().iter().any(|&(_, colour)| busy(colour)) {
+            return Step::Finished(self.stop(Why::Generator));
         }
-        let step = self.step(ends);
-        match step {
-            Step::Try(_) if self.told.len() as u32 >= spec.probes_max => {
+        match self.step() {
+            Step::Try(_) if self.told.len() as u32 >= self.spec.probes_max => {
                 Step::Finished(self.stop(Why::Probes))
             }
             // A probe of half its length may still tell.
-            Step::Try(probe) if self.length_s(probe) < 0.5 * spec.length_s(probe) => {
+            Step::Try(probe) if self.length_s(probe) < 0.5 * self.spec.length_s(probe) => {
                 Step::Finished(self.stop(Why::Budget))
             }
             step => step,
         }
     }
 
-    fn step(&self, ends: Ends) -> Step {
+    fn step(&self) -> Step {
         let spec = &self.spec;
-        let at = |rate: f64| match self.colour(rate) {
-            Colour::Few { seen } => Step::Try(Probe { rate, effort: 1 << seen }),
-            _ => Step::Try(Probe { rate, effort: 1 }),
+        let rates = self.rates();
+        let (Some(&(lowest, _)), Some(&(highest, _))) = (rates.first(), rates.last()) else {
+            let rate = spec.rate_first.clamp(spec.rate_min, spec.rate_max);
+            return Step::Try(Probe { rate, effort: 0 });
         };
-        if self.told.is_empty() {
-            return at(spec.rate_first.clamp(spec.rate_min, spec.rate_max));
+        if let Some(&(rate, _)) = rates.iter().find(|at| matches!(at.1, Colour::Invalid { .. })) {
+            return Step::Try(Probe { rate, effort: 1 });
         }
-        if let Some(&(rate, Colour::Open { seen })) =
-            self.rates().iter().find(|(_, colour)| matches!(colour, Colour::Open { .. }))
-        {
-            return Step::Try(Probe { rate, effort: 1 << seen.min(3) });
+        if let Some(probe) = self.contradicted() {
+            return Step::Try(probe);
         }
-        let lowest_bad = ends.grey.map(|grey| grey.0).or(ends.high.map(|high| high.0));
-        let highest_good = ends.grey.map(|grey| grey.1).or(ends.low.map(|low| low.0));
-        let few = self.few_below(lowest_bad.unwrap_or(f64::INFINITY));
-        let (low, high) = match (ends.low, ends.high) {
-            (None, _) => match (few, lowest_bad) {
-                (Some(few), None) if few < spec.rate_max => {
-                    return at((few * 2.0).min(spec.rate_max));
-                }
-                (Some(few), _) => return at(few),
-                (None, Some(bad)) if bad > spec.rate_min => {
-                    return at((bad / 2.0).max(spec.rate_min));
-                }
-                _ => return self.edge(ends),
+        match self.ends() {
+            Ends { low: Some(low), high: Some(high) } => self.narrow(low, high),
+            // Overload is soon seen, and what is undecided is passed.
+            Ends { high: None, .. } if highest < spec.rate_max => {
+                Step::Try(Probe { rate: (highest * 2.0).min(spec.rate_max), effort: 0 })
+            }
+            Ends { high: None, .. } => self.edge(highest),
+            Ends { low: None, high: Some(high) } => match self.downwards(high) {
+                Some(probe) => Step::Try(probe),
+                None => self.edge(lowest),
             },
-            (_, None) => match highest_good {
-                Some(good) if good < spec.rate_max => return at((good * 2.0).min(spec.rate_max)),
-                _ => return self.edge(ends),
-            },
-            (Some(low), Some(high)) => (low, high),
+        }
+    }
+
+    /// The next probe on the way down from the lowest rate that fails: half of the lowest rate that was tried with as
+    /// much effort, or more effort. Each further rate that saw too few requests allows twice as much at the highest of
+    /// them: a lower rate does not help where all probes are too short.
+    fn downwards(&self, high: f64) -> Option<Probe> {
+        let rates = self.rates();
+        let spec = &self.spec;
+        let is_tried = |&&(rate, colour): &&(f64, Colour)| {
+            rate < high && colour.length_s() >= 0.9 * spec.length_s(Probe { rate, effort: FIRST })
         };
-        // A rough knee that was seen twice is more than a narrow one that was seen once.
-        let is_late = self.spent_s > 0.5 * spec.budget_s;
-        let unseen = [low, high].into_iter().find(|end| end.1 < SEEN);
-        if is_late
-            && high.0 <= low.0 * (1.0 + GREY_WIDTHS * spec.width)
-            && let Some((rate, seen)) = unseen
-        {
-            return Step::Try(self.again(rate, seen));
-        }
-        // The gaps that hold no probe: one, or one on each side of the grey.
-        let (below, above) = ends.grey.unwrap_or((high.0, high.0));
-        let share = if ends.grey.is_some() { spec.width / 2.0 } else { spec.width };
-        if below > low.0 * (1.0 + share) {
-            return at((low.0 * below).sqrt());
-        }
-        if high.0 > above * (1.0 + share) {
-            return at((above * high.0).sqrt());
-        }
-        match unseen {
-            Some((rate, seen)) => Step::Try(self.again(rate, seen)),
-            None if self.is_narrow(low, high) => {
-                Step::Finished(Knee::Between { low: low.0, high: high.0 })
+        let Some(&(lowest, _)) = rates.iter().find(is_tried) else { return self.half(high) };
+        let few: Vec<(f64, Colour)> =
+            rates.iter().filter(is_tried).filter(|at| at.1.is_few()).copied().collect();
+        let most = (FIRST << few.len().min(8)).min(EFFORT_MAX);
+        let longer = few.iter().rev().find_map(|&(rate, colour)| {
+            let efforts = std::iter::successors(Some(FIRST), |effort| Some(effort * 2));
+            let mut probes =
+                efforts.take_while(|effort| *effort <= most).map(|effort| Probe { rate, effort });
+            probes.find(|probe| spec.length_s(*probe) > 1.1 * colour.length_s())
+        });
+        longer.or_else(|| self.half(lowest))
+    }
+
+    /// A probe at half of this rate, if that is not below all that may be tried.
+    fn half(&self, rate: f64) -> Option<Probe> {
+        let half = (rate / 2.0).max(self.spec.rate_min);
+        (rate > self.spec.rate_min).then_some(Probe { rate: half, effort: FIRST })
+    }
+
+    /// One side has no end within the rates that may be tried: the last one is seen again, or with more effort.
+    fn edge(&self, rate: f64) -> Step {
+        match self.colour(rate) {
+            colour if colour.is_once() => Step::Try(Probe { rate, effort: FIRST }),
+            Colour::Holds { .. } => Step::Finished(Knee::Above { low: rate }),
+            Colour::Fails { .. } => Step::Finished(Knee::Below { high: rate }),
+            Colour::Undecided { length_s, .. } => {
+                let longer = LEVELS.into_iter().map(|(effort, _)| Probe { rate, effort });
+                let probe =
+                    longer.into_iter().find(|probe| self.spec.length_s(*probe) > 1.1 * length_s);
+                probe.map_or_else(|| Step::Finished(self.stop(Why::Noise)), Step::Try)
             }
-            None => self.give_up(ends, Why::Noise),
+            Colour::Invalid { .. } => Step::Finished(self.stop(Why::Noise)),
         }
     }
 
-    /// One side has no end within the rates that may be tried.
-    fn edge(&self, ends: Ends) -> Step {
-        let confirm =
-            |(rate, seen): (f64, u32)| (seen < SEEN).then_some(Step::Try(self.again(rate, seen)));
-        match (ends.low, ends.grey, ends.high) {
-            (Some(low), None, None) => {
-                confirm(low).unwrap_or(Step::Finished(Knee::Above { low: low.0 }))
-            }
-            (None, None, Some(high)) => {
-                confirm(high).unwrap_or(Step::Finished(Knee::Below { high: high.0 }))
-            }
-            _ => self.give_up(ends, Why::Noise),
+    /// A rate that fails below one that holds, or holds above one that fails, and was seen once: one bad moment does
+    /// not make an end.
+    fn contradicted(&self) -> Option<Probe> {
+        let first = *self.rates_of(Outcome::Fails).first()?;
+        let last = *self.rates_of(Outcome::Holds).last()?;
+        let within = |rate: f64| first <= rate && rate <= last;
+        let rates = self.rates();
+        let doubtful = rates.iter().find(|&&(rate, colour)| within(rate) && colour.is_once())?;
+        let probe = self.again(doubtful.0);
+        (probe.effort <= EFFORT_MAX).then_some(probe)
+    }
+
+    /// Next step between two ends: the gap is narrowed as long as enough of the budget is left to see both ends again.
+    fn narrow(&self, low: f64, high: f64) -> Step {
+        let again = self.unseen(low, high);
+        let inner = self.inner(low, high).filter(|probe| self.affords(*probe, low, high));
+        let is_late = self.spent_s > LATE * self.spec.budget_s && self.answer().is_none();
+        let is_near = high <= low * (1.0 + WIDTHS * self.spec.width);
+        let first = if is_late && is_near { again.or(inner) } else { inner.or(again) };
+        match first {
+            Some(probe) => Step::Try(probe),
+            None if self.inner(low, high).is_some() => Step::Finished(self.stop(Why::Budget)),
+            None => Step::Finished(self.stop(Why::Noise)),
         }
     }
 
-    /// The highest rate below this one at which too few requests were seen.
-    fn few_below(&self, rate: f64) -> Option<f64> {
-        let few = |&(at, colour): &(f64, Colour)| at < rate && matches!(colour, Colour::Few { .. });
-        self.rates().into_iter().rev().find(few).map(|(at, _)| at)
+    /// The next probe between the ends, at the least effort that may tell something new.
+    fn inner(&self, low: f64, high: f64) -> Option<Probe> {
+        if high <= low * (1.0 + self.spec.width) {
+            return None;
+        }
+        let rates = self.rates();
+        let between: Vec<(f64, f64)> = rates
+            .iter()
+            .filter(|(rate, _)| low < *rate && *rate < high)
+            .map(|(rate, colour)| (*rate, colour.length_s()))
+            .collect();
+        LEVELS.into_iter().find_map(|(effort, widths)| {
+            let long = |&(rate, length_s): &(f64, f64)| {
+                length_s >= 0.9 * self.spec.length_s(Probe { rate, effort })
+            };
+            let below = between.iter().find(|at| long(at)).map_or(high, |at| at.0);
+            let above = between.iter().rev().find(|at| long(at)).map_or(low, |at| at.0);
+            let gap = 1.0 + widths * self.spec.width;
+            let short_above = between.iter().rev().find(|at| !long(at) && at.0 > above);
+            let short_below = between.iter().find(|at| !long(at) && at.0 < below);
+            let rate = match () {
+                () if high > above * gap => short_above.map_or((above * high).sqrt(), |at| at.0),
+                () if below > low * gap && effort > 1 => {
+                    short_below.map_or((low * below).sqrt(), |at| at.0)
+                }
+                () => return None,
+            };
+            Some(Probe { rate, effort })
+        })
     }
 
-    /// The probe that sees an end once more, with as many requests as it took, or twice as many as last did not
-    /// decide.
-    fn again(&self, rate: f64, seen: u32) -> Probe {
-        let of_rate = || self.told.iter().filter(|(at, _)| at.rate == rate);
-        let few = of_rate().any(|(_, told)| *told == Outcome::TooFew);
-        let most = of_rate().map(|(at, _)| at.effort).max().filter(|_| few).unwrap_or(seen);
-        let undecided = of_rate().next_back().is_some_and(|(_, told)| *told == Outcome::TooFew);
-        let effort = if undecided { most * 2 } else { most };
-        Probe { rate, effort: effort.min(1 << DOUBLED) }
+    /// The probe that sees an end once more, if one was not seen often enough: the shorter one first.
+    fn unseen(&self, low: f64, high: f64) -> Option<Probe> {
+        let probes = [high, low].into_iter().filter_map(|rate| self.once(rate));
+        probes.min_by(|a, b| self.spec.length_s(*a).total_cmp(&self.spec.length_s(*b)))
     }
 
-    /// True if effort for the sake of more requests, doubled so many times, takes no more than a half of what is left
-    /// of the budget.
-    fn affords(&self, rate: f64, doubled: u32) -> bool {
-        let effort = 1 << doubled.min(DOUBLED);
-        WITH_WARMUP * self.spec.length_s(Probe { rate, effort }) <= 0.5 * self.left_s()
+    /// The probe that sees a rate once more, if it was seen once.
+    fn once(&self, rate: f64) -> Option<Probe> {
+        let probe = self.again(rate);
+        (self.colour(rate).is_once() && probe.effort <= EFFORT_MAX).then_some(probe)
     }
 
-    fn give_up(&self, ends: Ends, why: Why) -> Step {
-        let why = self.reason(why);
-        let (low, high) = (ends.low.map(|end| end.0), ends.high.map(|end| end.0));
-        Step::Finished(Knee::Inconclusive { low, high, why })
+    /// Probes at a rate that were undecided after one that was decided.
+    fn doubts(&self, rate: f64) -> usize {
+        let of_rate = self.told.iter().filter(|(at, _)| at.rate == rate);
+        of_rate
+            .skip_while(|(_, told)| !told.is_decided())
+            .filter(|(_, told)| !told.is_decided())
+            .count()
+    }
+
+    /// The probe that sees an end once more: as much effort as it took, or twice as much as last did not decide.
+    fn again(&self, rate: f64) -> Probe {
+        let of_rate = || self.told.iter().filter(move |(at, _)| at.rate == rate);
+        let decided = of_rate().filter(|(_, told)| told.is_decided());
+        let least = decided.map(|(at, _)| at.effort).max().unwrap_or(1);
+        let last = of_rate().next_back().filter(|(_, told)| !told.is_decided());
+        Probe { rate, effort: last.map_or(least, |(at, _)| least.max(at.effort * 2)) }
+    }
+
+    /// True if a probe leaves enough of the budget to see both ends again.
+    fn affords(&self, probe: Probe, low: f64, high: f64) -> bool {
+        let again = [low, high].into_iter().filter_map(|rate| self.once(rate));
+        let again_s: f64 = again.map(|probe| self.spec.length_s(probe)).sum();
+        WITH_WARMUP * (self.spec.length_s(probe) + RESERVE * again_s) <= self.left_s()
+    }
+
+    /// Rates with this outcome and without the opposite one, lowest first, each as often as it was seen.
+    fn rates_of(&self, outcome: Outcome) -> Vec<f64> {
+        let rates = self.rates().into_iter();
+        rates
+            .flat_map(|(rate, colour)| {
+                let seen = match (colour, outcome) {
+                    (Colour::Holds { seen }, Outcome::Holds)
+                    | (Colour::Fails { seen }, Outcome::Fails) => seen,
+                    _ => 0,
+                };
+                std::iter::repeat_n(rate, seen)
+            })
+            .collect()
     }
 
     /// Each rate that was tried, lowest first, with its colour.
@@ -438,58 +554,35 @@ impl Search {
     }
 
     fn colour(&self, rate: f64) -> Colour {
-        let count = |wanted: Outcome| {
-            let hit = |told: &&(Probe, Outcome)| told.0.rate == rate && told.1 == wanted;
-            self.told.iter().filter(hit).count() as u32
-        };
+        let of_rate = || self.told.iter().filter(move |(at, _)| at.rate == rate);
+        let count = |wanted: Outcome| of_rate().filter(|(_, told)| *told == wanted).count();
         let (holds, fails) = (count(Outcome::Holds), count(Outcome::Fails));
-        let (straddles, invalid) = (count(Outcome::Straddles), count(Outcome::Invalid));
-        let few = count(Outcome::TooFew);
+        let (straddles, few) = (count(Outcome::Straddles), count(Outcome::TooFew));
+        // A decision by chance, in a run that told nothing more since, is none.
+        let is_chance = holds + fails < SEEN && self.doubts(rate) >= DOUBTS;
         match (holds, fails) {
-            // The machine may have been busy with something else for a while.
-            (0, 0) if invalid > BUSY => Colour::Invalid,
-            (0, 0) if straddles > 1 || straddles > 0 && few > 0 => Colour::Grey,
-            (0, 0) if few > DOUBLED || few > 0 && !self.affords(rate, few) => Colour::Grey,
-            (0, 0) if few > 0 => Colour::Few { seen: few },
-            (0, 0) => Colour::Open { seen: straddles },
-            (1.., 1..) => Colour::Grey,
-            // A decision after a doubt, made with more effort, outweighs it; two doubts do not fall.
-            _ if straddles > 1 || few > DOUBLED => Colour::Grey,
+            (0, 0) if straddles + few == 0 => Colour::Invalid { seen: count(Outcome::Invalid) },
+            _ if is_chance || holds + fails == 0 => {
+                let undecided = of_rate().filter(|(_, told)| *told != Outcome::Invalid);
+                let length_s = undecided.map(|(at, _)| self.spec.length_s(*at)).fold(0.0, f64::max);
+                Colour::Undecided { length_s, few: straddles == 0 }
+            }
+            // A rate whose probes contradict each other is not tried again.
+            (1.., 1..) => Colour::Undecided { length_s: f64::INFINITY, few: false },
             (seen, 0) => Colour::Holds { seen },
             (0, seen) => Colour::Fails { seen },
         }
     }
 
+    /// The highest rate that holds below all that fail, and the lowest that fails above all that hold.
     fn ends(&self) -> Ends {
-        let rates = self.rates();
-        let mut doubtful = rates.iter().filter(|(_, colour)| *colour == Colour::Grey);
-        let first = doubtful.next().map(|&(rate, _)| rate);
-        let last = doubtful.next_back().map(|&(rate, _)| rate).or(first);
-        let grey = first.zip(last);
-        let clear_of = |rate: f64| grey.is_none_or(|(from, to)| rate < from || rate > to);
-        let mut ends = Ends { grey, ..Ends::default() };
-        for &(rate, colour) in &rates {
-            match colour {
-                Colour::Holds { seen } if clear_of(rate) => ends.low = Some((rate, seen)),
-                Colour::Fails { seen } if clear_of(rate) && ends.high.is_none() => {
-                    ends.high = Some((rate, seen));
-                }
-                _ => {}
-            }
+        let (holds, fails) = (self.rates_of(Outcome::Holds), self.rates_of(Outcome::Fails));
+        let first = fails.first().copied().unwrap_or(f64::INFINITY);
+        let last = holds.last().copied().unwrap_or(0.0);
+        Ends {
+            low: holds.iter().rev().copied().find(|rate| *rate < first),
+            high: fails.iter().copied().find(|rate| *rate > last),
         }
-        // A rate that holds above the grey, with nothing that fails below it, proves the grey good;
-        // and the other way round.
-        if let (Some((low, _)), Some((_, to))) = (ends.low, grey)
-            && low > to
-        {
-            ends.grey = None;
-        }
-        if let (Some((high, _)), Some((from, _))) = (ends.high, grey)
-            && high < from
-        {
-            ends.grey = None;
-        }
-        ends
     }
 }
 

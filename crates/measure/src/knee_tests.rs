@@ -69,7 +69,7 @@ fn with_noise_the_interval_nearly_always_holds_the_knee() {
         match found.knee {
             Knee::Between { low, high } => {
                 missed += u32::from(truth < low || truth > high);
-                assert!(high <= low * (1.0 + GREY_WIDTHS * SPEC.width) + 1e-9, "{found:?}");
+                assert!(high <= low * (1.0 + WIDTHS * SPEC.width) + 1e-9, "{found:?}");
             }
             Knee::Inconclusive { .. } => inconclusive += 1,
             _ => panic!("seed {seed}: {found:?}"),
@@ -181,11 +181,15 @@ fn a_search_keeps_its_budget_and_what_it_has() {
             }
         };
         assert!(spent_s <= budget_s + 1e-6, "{spent_s} of {budget_s}");
-        match (budget_s, knee) {
-            (10.0 | 60.0 | 180.0, Knee::Inconclusive { why: Why::Budget, .. }) => {}
-            (600.0, Knee::Between { low, high }) => assert!(low < 95.4 && 95.4 <= high),
-            _ => panic!("{budget_s}: {knee:?}, {:?}", search.probes()),
-        }
+        // Within 10 s it is known to a factor of two, within 10 min as closely as is wanted.
+        let Knee::Between { low, high } = knee else {
+            panic!("{budget_s}: {knee:?}, {:?}", search.probes())
+        };
+        let width = if budget_s < 600.0 { 1.0 } else { 0.1 };
+        assert!(
+            low < 95.4 && 95.4 <= high && high <= (1.0 + width) * low + 1e-9,
+            "{low} to {high}"
+        );
     }
 }
 
@@ -201,7 +205,7 @@ fn late_in_the_budget_a_rough_knee_is_seen_twice() {
         })
     });
     let Knee::Between { low, high } = found.clone().unwrap().knee else { panic!("{found:?}") };
-    assert!(low < 900.0 && 1100.0 <= high && high <= 1.4 * low, "{found:?}");
+    assert!(low < 900.0 && 1100.0 <= high && high <= 1.7 * low, "{found:?}");
 }
 
 #[test]

@@ -21,6 +21,7 @@
 pub mod figures;
 pub mod knee;
 pub mod limit;
+pub mod parts;
 
 mod account;
 mod compare;
@@ -35,6 +36,8 @@ mod quantile;
 mod record;
 mod recording;
 mod sampling;
+#[cfg(feature = "schema")]
+pub mod schemas;
 mod sequential;
 mod series;
 
@@ -44,6 +47,7 @@ pub use estimate::{Batches, Estimate, Ratio, quantile_interval, t_quantile};
 pub use file::{ReadError, RunWriter, nearest, read_run, unknown_name};
 pub use histogram::{Bound, DecodeError, Histogram};
 pub use judge::{Fault, GeneratorLimit, Judgement, LittleCheck, LittleVerdict, Measures, Quantile};
+pub use parts::{Difference, MergeError, MergedPart, NotAPart, PartRecord, RunPart};
 pub use phases::PhaseJudgement;
 pub use protocol::BrokenProtocol;
 pub use quantile::Parts;

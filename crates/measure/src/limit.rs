@@ -14,8 +14,6 @@ pub struct Limit {
     pub quantile: f64,
     /// The limit.
     pub response: Duration,
-    /// The largest share of requests that may fail, where that matters by itself.
-    pub errors_max: Option<f64>,
 }
 
 /// Confidence at which the generator is judged.

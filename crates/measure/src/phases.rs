@@ -18,6 +18,13 @@ pub struct PhaseJudgement {
     pub drifting: Vec<&'static str>,
 }
 
+impl PhaseJudgement {
+    /// True if the phase says something of the server.
+    pub fn is_valid(&self) -> bool {
+        self.judgement.is_valid()
+    }
+}
+
 /// Share of a phase that a run may lack at its end and still have passed it.
 const SHORT: f64 = 0.01;
 
@@ -30,6 +37,15 @@ impl RunRecord {
     pub fn judge_phases(&self, confidence: f64) -> Vec<PhaseJudgement> {
         let judged = |phase: &Phase| self.judge_phase(phase, confidence);
         self.header.load.phases().iter().filter_map(judged).collect()
+    }
+
+    /// True if the run, and each phase of a load that varies, says something of the server.
+    ///
+    /// # Panics
+    /// If the confidence is not between 0 and 1.
+    pub fn is_valid(&self, confidence: f64) -> bool {
+        self.judge(confidence).is_valid()
+            && self.judge_phases(confidence).iter().all(PhaseJudgement::is_valid)
     }
 
     /// The first phase in which fewer requests were begun than the load has arrivals.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Histogram;
+use crate::{Histogram, MergedPart, PartRecord};
 
 /// A whole run.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +22,7 @@ pub struct RunRecord {
 
 /// Description of a run: enough to run it again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RunHeader {
     /// The run's name, unique in its folder: its start as `20261120T113000Z` and four hex digits.
@@ -49,10 +50,17 @@ pub struct RunHeader {
     /// Everything else in force, by name: keep-alive, idle strategy (`idle`, `sleep` or `spin`; the
     /// judgement of the generator looks at it), way of closing, threads, draw.
     pub settings: BTreeMap<String, String>,
+    /// The part of a run in several processes that this is; load, end and seed are those of the whole run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<PartRecord>,
+    /// Of a run that was [merged](RunRecord::merge), its parts in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<MergedPart>,
 }
 
 /// The machine that a run's generator ran on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Host {
     /// Its name.
@@ -69,6 +77,7 @@ pub struct Host {
 
 /// The load that was asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum LoadShape {
     /// A fixed population: each client asks again when it has its answer and has thought.
@@ -106,6 +115,7 @@ pub enum LoadShape {
 
 /// Origin of a rate that changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Course {
     /// A rate over time, as the key `rate-curve` of a scenario has it: steps, a ramp, a blip.
@@ -130,6 +140,7 @@ pub enum Course {
 
 /// Course of a rate between two points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum CurvePieces {
     /// It stays until the next point.
@@ -140,6 +151,7 @@ pub enum CurvePieces {
 
 /// Spacing of arrivals at a rate that changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ArrivalSpacing {
     /// A Poisson process.
@@ -150,6 +162,7 @@ pub enum ArrivalSpacing {
 
 /// Part of a run whose load varies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
     /// Its name, such as `200/s`.
@@ -176,6 +189,7 @@ impl LoadShape {
 
 /// When a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Until {
     /// After this many requests have ended, well or badly.
@@ -186,6 +200,7 @@ pub enum Until {
 
 /// Class of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ClassSpec {
     /// Its name: the document's.
@@ -198,6 +213,7 @@ pub struct ClassSpec {
 
 /// Observations in one interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Interval {
     /// Its start, since the run began \[s\].
@@ -219,8 +235,25 @@ pub struct Interval {
     pub generator: GeneratorHealth,
 }
 
+impl Interval {
+    /// Time for which a run has seen nothing but broken connections \[s\], if that was `before_s` when this
+    /// interval began. An answer ends it; an interval in which nothing ended leaves it.
+    pub fn lost_s(&self, before_s: f64) -> f64 {
+        let of = |seen: fn(ErrorKind) -> bool| {
+            self.classes.iter().any(|class| class.errors.keys().any(|kind| seen(*kind)))
+        };
+        let answered = self.classes.iter().any(|class| class.completed > 0);
+        match (answered || of(ErrorKind::is_answer), of(ErrorKind::is_broken_connection)) {
+            (true, _) => 0.0,
+            (false, true) => before_s + self.length_s,
+            (false, false) => before_s,
+        }
+    }
+}
+
 /// Requests of one class that ended in one interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ClassCounts {
     /// Answered in full with a 2xx or 3xx status.
@@ -240,6 +273,7 @@ pub struct ClassCounts {
 
 /// Kind of a request's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ErrorKind {
     /// The connection was refused.
@@ -269,6 +303,10 @@ pub enum ErrorKind {
     Status5xx,
     /// Any other status (1xx as a final one, 6xx and above).
     StatusOther,
+    /// The server ended the stream of the request (HTTP/2, RST_STREAM).
+    StreamReset,
+    /// The server ended the connection without dealing with the request (HTTP/2, GOAWAY).
+    GoAway,
     /// The generator's declared bound on requests in flight was reached; never skipped silently.
     InFlightBound,
     /// A database refused with SQLSTATE 40001: the transaction could not be serialized.
@@ -325,6 +363,19 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// True if such a failure shows that nobody serves at the address: a connection that could not be made, or
+    /// broke. A request that had no answer in time, or was never sent, shows neither that nor an answer.
+    pub fn is_broken_connection(self) -> bool {
+        use ErrorKind::{ClosedEarly, ConnectOther, ConnectRefused, ConnectTimeout, Reset, Tls};
+        matches!(self, ConnectRefused | ConnectTimeout | ConnectOther | Tls | Reset | ClosedEarly)
+    }
+
+    /// True if such a failure is an answer: somebody serves at the address.
+    pub fn is_answer(self) -> bool {
+        !self.is_broken_connection()
+            && !matches!(self, ErrorKind::Timeout | ErrorKind::InFlightBound)
+    }
+
     /// The kind of a transaction that a database refused with this SQLSTATE.
     ///
     /// ```
@@ -359,6 +410,7 @@ impl ErrorKind {
 
 /// State of the generator itself in an interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct GeneratorHealth {
     /// CPU time used by each of its threads \[s\], less what one that sleeps when it can spun away
@@ -368,6 +420,7 @@ pub struct GeneratorHealth {
 
 /// End of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RunSummary {
     /// Time that it took in all \[s\].

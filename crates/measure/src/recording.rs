@@ -15,6 +15,7 @@ use crate::protocol::{BrokenProtocol, Fate, Ledger, News};
 
 /// Events that a gate was told and actions that it answered, up to a bound.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Recording {
     /// The gate's parameters at the start.
@@ -35,6 +36,7 @@ pub struct Recording {
 
 /// One event and the gate's answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// When.
@@ -161,16 +163,22 @@ impl Recording {
 
 /// The first line of a recording.
 #[derive(Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-struct First<S, C> {
+pub(crate) struct First<S, C> {
+    /// Version of the format.
     #[serde(rename = "sekisho-recording")]
     version: u64,
     spec: S,
-    #[serde(default = "Vec::new", skip_serializing_if = "Vec::is_empty")]
+    /// Names of the classes, in the order of their numbers.
+    #[serde(default = "Vec::<C>::new", skip_serializing_if = "Vec::is_empty")]
     classes: Vec<C>,
+    /// Number of quotas that each job passes.
     #[serde(default, skip_serializing_if = "is_none")]
     quotas: u32,
+    /// The most steps that were to be recorded.
     bound: u64,
+    /// True if the gate went on when so many were recorded.
     truncated: bool,
     /// Number of lines that follow; fewer mean that it is cut off.
     steps: u64,

@@ -14,9 +14,10 @@
 //! - *Analyses.* There are [`ANALYSES`] at doubling lengths. The last one has a half of the error rate, the
 //!   others share the other half (alpha spending, Lan and DeMets 1983; the parts add up whatever depends on
 //!   what).
-//! - *Margins.* Beyond its bulk a response time falls at least as 1 / t, since a slower tail has no mean. So
-//!   what is allowed beyond the limit holds if ten times as much is not reached beyond a tenth of it. A
-//!   hundredth of the limit even holds in a run that has not mixed.
+//! - *Margins.* The late requests must be few enough, in their clusters: of a service of two modes the second lies
+//!   beyond any part of the limit. Clusters that were not seen are taken to be of [`UNSEEN`] requests at most, where no
+//!   request came near a tenth of the limit. A run that has not mixed, or an early analysis, asks for a margin besides:
+//!   a hundred times what is allowed is not reached beyond a hundredth of the limit.
 //! - *Overload.* In a stationary run the share of late requests is ever seen to be `c` or more with a
 //!   probability of at most the true share over `c`, whatever depends on what and however often it is
 //!   looked at (maximal ergodic theorem, Hopf 1954).
@@ -36,7 +37,8 @@ use crate::{Batches, Histogram, Interval, SamplingDistribution};
 /// and its end.
 pub const ANALYSES: u32 = 5;
 /// The probability, on either side, of a decision that is wrong, as far as the blocks tell of the dependence.
-/// At M/M/1 queues of utilisations 0.5, 0.9 and 0.95 that begin empty it is at most twice as much.
+/// At M/M/1 queues of utilisations 0.5, 0.9 and 0.95 that begin empty, and at one whose service has two modes, it is at
+/// most twice as much.
 pub const ERROR_RATE: f64 = 0.025;
 /// Analyses that are too early for a limit to hold, but by a wide margin.
 const EARLY: u32 = 2;
@@ -47,13 +49,16 @@ const BLOCKS_MIN: usize = 10;
 const MIXED: (usize, f64) = (20, 1.645);
 /// The design effect of blocks that have not mixed is taken to be so many times as large.
 const UNMIXED: f64 = 3.0;
+/// Largest cluster of late requests that is assumed where no response reached a tenth of the limit: what clusters the fast
+/// ones says nothing of what has not been seen.
+const UNSEEN: f64 = 10.0;
 /// A share beyond the limit is held against the share beyond this part of it too.
 const MARGIN: f64 = 10.0;
-/// Beyond its bulk a tail falls as 1 / t at least: from this share on.
+/// No larger share beyond a part of the limit is taken as a margin.
 const BULK: f64 = 0.5;
 /// A share that is no more than this is one of the tail.
 const TAIL: f64 = 0.1;
-/// Part of the error rate for each of the two margins below the limit.
+/// Part of the error rate for the margin below the limit.
 const MARGIN_PART: f64 = 0.1;
 /// Parts of the error rate for overload beyond the limit, beyond ten times and a hundred times as much.
 const OVERLOAD_PARTS: [f64; 3] = [0.8, 0.1, 0.1];
@@ -182,12 +187,7 @@ impl Requests {
             return Outcome::TooFew;
         }
         let shares = Shares::of(self, limit, error_rate);
-        let outcome = shares.outcome(limit.quantile, when);
-        match limit.errors_max.map(|errors_max| shares.failed(errors_max)) {
-            Some(Outcome::Fails) => Outcome::Fails,
-            Some(failed) if outcome == Outcome::Holds => failed,
-            _ => outcome,
-        }
+        shares.outcome(limit.quantile, when)
     }
 
     /// Requests that were begun, had not ended at the end, and are more than the last limit's worth of
@@ -240,16 +240,23 @@ impl<'a> Shares<'a> {
             return Outcome::Fails;
         }
         let size = self.cluster(&late, quantile);
-        let rest = self.error_rate * (1.0 - 2.0 * MARGIN_PART);
-        let margin = |times: f64| {
-            let near = self.beyond(self.limit.div_f64(times));
-            let (size, allowed) = (self.cluster(&near, quantile), (times * allowed).min(BULK));
+        let rest = self.error_rate * (1.0 - MARGIN_PART);
+        let far = || {
+            let near = self.beyond(self.limit.div_f64(MARGIN * MARGIN));
+            let (size, allowed) =
+                (self.cluster(&near, quantile), (MARGIN * MARGIN * allowed).min(BULK));
             self.is_below(&near, size, allowed, self.error_rate * MARGIN_PART)
         };
-        let holds = || self.is_below(&late, size, allowed, rest) || margin(MARGIN);
-        // However wide the margin is: of requests of which none need be late nothing is known.
-        let some = self.total * allowed >= 1.0;
-        if some && (mixed && when == When::Late && holds() || margin(MARGIN * MARGIN)) {
+        // A margin vouches for what has not been seen of the queue. The late requests must be few enough by themselves,
+        // in their clusters: whatever their number beyond a part of the limit, a second mode may lie beyond all of it.
+        let unmixed = if mixed { 1.0 } else { UNMIXED };
+        let nearest = self.beyond(self.limit.div_f64(MARGIN));
+        let size = match nearest.iter().all(|hits| *hits == 0.0) {
+            true => (size * unmixed).min(UNSEEN),
+            false => size * unmixed,
+        };
+        let few_enough = self.is_below(&late, size, allowed, rest);
+        if few_enough && (mixed && when == When::Late || far()) {
             return Outcome::Holds;
         }
         // Nothing speaks against the limit, and more requests would tell.
@@ -259,20 +266,6 @@ impl<'a> Shares<'a> {
             Outcome::TooFew
         } else {
             Outcome::Straddles
-        }
-    }
-
-    /// Outcome for the share of requests that failed.
-    fn failed(&self, allowed: f64) -> Outcome {
-        let blocks = self.requests.blocks.iter();
-        let failed: Vec<f64> = blocks.map(|block| block.failed as f64).collect();
-        let effect = self.design_effect(&failed);
-        match () {
-            () if self.all.len() < BLOCKS_MIN => Outcome::TooFew,
-            () if self.is_below(&failed, effect, allowed, self.error_rate) => Outcome::Holds,
-            () if self.is_above(&failed, effect, allowed) => Outcome::Fails,
-            () if failed.iter().sum::<f64>() <= allowed / 2.0 * self.total => Outcome::TooFew,
-            () => Outcome::Straddles,
         }
     }
 

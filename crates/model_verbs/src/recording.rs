@@ -2,14 +2,15 @@
 //! it; and the words for what is in them.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::BufReader;
 use std::path::Path;
 
 use cli::{Failure, Session, progress};
 use gate::{Action, Event, GateSpec, JobId, Queues, Reason, Slot};
 use indicatif::ProgressBar;
 use measure::{ClassAccount, Divergence, GateAccount, RecordingReader, Replay, Step};
-use serde_json::{Value, json};
+
+use crate::json::{Class, InRecording, Jobs};
 
 /// A recording that was read to its end.
 pub(crate) struct Recorded {
@@ -37,15 +38,6 @@ pub(crate) enum CutOff {
 
 /// Steps between two looks at whether the user has stopped it.
 const LOOK_EVERY: u64 = 1 << 14;
-
-/// True if a file begins as a recording does; what cannot be read, or not twice, does not.
-pub(crate) fn is_recording(path: &Path) -> bool {
-    const BEGINNING: &[u8] = b"{\"sekisho-recording\"";
-    let mut first = [0; BEGINNING.len()];
-    let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
-    let mut read = || File::open(path).and_then(|mut file| file.read_exact(&mut first));
-    is_file && read().is_ok() && first == BEGINNING
-}
 
 impl Recorded {
     /// Reads a recording, holds it against today's gate, and shows each step to `see`. With the fates of
@@ -112,28 +104,27 @@ impl Recorded {
     }
 
     /// All that is in it, by class.
-    pub(crate) fn json(&self) -> Value {
+    pub(crate) fn answer(&self) -> InRecording<'_> {
         let account = &self.account;
         let (waiting, held) = account.unfinished();
-        let classes = account.classes().iter().map(|(class, of)| {
-            let mut object = class_json(of);
-            object["class"] = self.class(*class).into();
-            object
-        });
-        json!({
-            "steps": self.steps,
-            "stopped_at_its_bound": self.truncated,
-            "cut_off": self.is_cut_off(),
-            "length_s": account.length().as_secs_f64(),
-            "gate": self.spec,
-            "jobs": class_json(&account.all()),
-            "classes": classes.collect::<Vec<_>>(),
-            "waiting_mean": account.waiting_mean(),
-            "slots_held_mean": account.held_mean(),
-            "slots_mean": account.slots_mean(),
-            "waiting_at_end": waiting,
-            "slots_held_at_end": held,
-        })
+        let class = |(class, of): (&u32, &ClassAccount)| Class {
+            class: self.class(*class),
+            of: Jobs::from(of),
+        };
+        InRecording {
+            steps: self.steps,
+            stopped_at_its_bound: self.truncated,
+            cut_off: self.is_cut_off(),
+            length_s: account.length().as_secs_f64(),
+            gate: &self.spec,
+            jobs: Jobs::from(&account.all()),
+            classes: account.classes().iter().map(class).collect(),
+            waiting_mean: account.waiting_mean(),
+            slots_held_mean: account.held_mean(),
+            slots_mean: account.slots_mean(),
+            waiting_at_end: waiting,
+            slots_held_at_end: held,
+        }
     }
 }
 
@@ -147,31 +138,6 @@ fn look(session: &Session, bar: &ProgressBar, steps: u64, path: &Path) -> Result
         return Err(Failure::Interrupted(format!("reading {}", path.display())));
     }
     Ok(())
-}
-
-/// Jobs of a class, or of all.
-pub(crate) fn class_json(of: &ClassAccount) -> Value {
-    let times = |times: &measure::Times| {
-        json!({
-            "mean": times.mean_s(),
-            "p50": times.quantile_s(0.5),
-            "p95": times.quantile_s(0.95),
-            "p99": times.quantile_s(0.99),
-        })
-    };
-    let refused: serde_json::Map<String, Value> = of
-        .refused
-        .iter()
-        .map(|(reason, jobs)| (reason.name().to_owned(), (*jobs).into()))
-        .collect();
-    json!({
-        "arrived": of.arrived,
-        "served": of.waits.count(),
-        "refused": refused,
-        "reneged": of.reneged,
-        "wait_s": times(&of.waits),
-        "hold_s": times(&of.holds),
-    })
 }
 
 /// Reasons and their numbers: `12 queue-full, 3 deadline`.

@@ -4,11 +4,13 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
-use cli::text::{Table, filled, label, next, paragraph, quantile, sentence, shell_word, time};
+use cli::text::{
+    Table, count, filled, label, next, paragraph, quantile, sentence, shell_word, time,
+};
 use cli::{Failure, Session, Verdict, say};
 use measure::{ClassAccount, Divergence, Times};
-use serde_json::{Value, json};
 
+use crate::json::{Difference, Replayed};
 use crate::recording::{CutOff, Recorded, actions_text, gate_text, reasons};
 
 /// Hold a gate's recording against today's gate, and say what is in it
@@ -47,13 +49,12 @@ pub fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdic
         (None, _) => Verdict::Holds,
     };
     if args.json {
-        let mut object = recorded.json();
-        object["verdict"] = verdict.word().into();
-        object["exit_code"] = verdict.code().into();
-        object["recording"] = args.file.display().to_string().into();
-        object["first_difference"] =
-            recorded.divergence.as_ref().map_or(Value::Null, divergence_json);
-        say(out, &format!("{object}\n"))?;
+        let answer = Replayed {
+            recording: args.file.display().to_string(),
+            recorded: recorded.answer(),
+            first_difference: recorded.divergence.as_ref().map(Difference::from),
+        };
+        say(out, &cli::json::answer(verdict, verdict.word(), &answer))?;
         return Ok(verdict);
     }
     say(out, &headline(&recorded, verdict))?;
@@ -118,23 +119,13 @@ fn difference(recorded: &Recorded, divergence: &Divergence) -> String {
         )
 }
 
-fn divergence_json(divergence: &Divergence) -> Value {
-    json!({
-        "step": divergence.step + 1,
-        "at_s": divergence.recorded.at.as_secs_f64(),
-        "event": divergence.recorded.event,
-        "recorded": divergence.recorded.actions,
-        "now": divergence.replayed,
-    })
-}
-
 /// The jobs and times of a recording.
 fn contents(recorded: &Recorded) -> String {
     let account = &recorded.account;
     let all = account.all();
     let length = account.length().as_secs_f64();
     let mut text = paragraph(&format!("gate: {}", gate_text(&recorded.spec)));
-    text += &paragraph(&format!("length: {}, {} jobs", time(length), all.arrived));
+    text += &paragraph(&format!("length: {}, {}", time(length), count(all.arrived, "job")));
     let mut table = Table::new(&["class", "jobs", "served", "refused", "reneged"]);
     let mut times = Table::new(&["time", "mean", "p50", "p95", "p99"]);
     let mut row = |name: &str, of: &ClassAccount| {
@@ -180,7 +171,9 @@ fn levels(recorded: &Recorded) -> String {
     let (waiting, held) = account.unfinished();
     if waiting + held > 0 {
         text += &paragraph(&format!(
-            "at the end {waiting} jobs still waited and {held} slots were still held"
+            "at the end {} waiting, {} held",
+            count(waiting, "job"),
+            count(held, "slot")
         ));
     }
     if recorded.truncated {

@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 
 use ::solve::Algorithm;
 use advise::{
-    Approximation, Bounds, CacheAnswer, Corrected, FormulaAnswer, NodeAnswer, ProductBounds,
-    QueueAnswer, Scenario, Trust,
+    Approximation, Bounds, CacheAnswer, ClassAnswer, Corrected, FormulaAnswer, NodeAnswer,
+    ProductBounds, QueueAnswer, Scenario, ScenarioKeys, Trust,
 };
 use clap::Args as ClapArgs;
-use cli::text::{Table, bytes, label, next, paragraph, rate, time};
+use cli::json::Answer;
+use cli::text::{Table, bytes, label, next, paragraph, rate, shell_word, time};
 use cli::{Failure, Verdict, say, store, waiting};
 use formats::exchange::{self, Model, Shape, Solved, cells, read_model};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// Solve a model by formula
 ///
@@ -53,18 +55,69 @@ pub struct Args {
     json: bool,
 }
 
+/// A scenario, solved by a formula.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct SolvedScenario<'a> {
+    /// True if the formula is no exact one.
+    approximate: bool,
+    /// The largest relative error where the formula was tried; none if it is exact, or was not tried.
+    error: Option<f64>,
+    #[schemars(with = "ScenarioKeys")]
+    scenario: &'a Scenario,
+    answer: &'a FormulaAnswer,
+    /// Name of the formula and its exactness.
+    note: String,
+    /// The same, corrected by a short simulation, where that was asked for.
+    corrected: Option<&'a Corrected>,
+    /// Files that were written, if they were asked for.
+    csv: Option<&'a Path>,
+    /// The file for JMT.
+    jmva: Option<&'a Path>,
+}
+
+impl Answer for SolvedScenario<'_> {
+    const FORMAT: &'static str = "sekisho/solve/1";
+}
+
+/// A network or a layered model of another tool, or a network by a method that was named, solved.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct SolvedNetwork<'a> {
+    /// True if the formula is no exact one.
+    approximate: bool,
+    /// The largest relative error where the method was tried; none if it is exact, or was not tried.
+    error: Option<f64>,
+    /// Name of the method.
+    algorithm: &'a str,
+    trust: &'a Trust,
+    /// Each class by itself.
+    classes: &'a [ClassAnswer],
+    /// A row for each station and class.
+    table: &'a [NodeAnswer],
+    /// Remarks that a reader must know.
+    notes: &'a [String],
+    /// Files that were written, if they were asked for.
+    csv: Option<&'a Path>,
+    /// The file for JMT.
+    jmva: Option<&'a Path>,
+}
+
+impl Answer for SolvedNetwork<'_> {
+    const FORMAT: &'static str = "sekisho/solve-network/1";
+}
+
 /// Answers a model by formula.
 ///
 /// # Errors
 /// The model or an argument is wrong, or no formula knows it.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    store::no_recording(&args.scenario, "scenario")?;
     let model = read_model(&args.scenario)?;
     if let (Shape::Scenario(scenario), None) = (&model.shape, args.method) {
         return run_scenario(args, &model, scenario, out);
     }
     if args.corrected {
-        let path = args.scenario.display();
-        let text = format!("{path}: only scenarios are corrected; use `sekisho sim {path}`");
+        let (path, word) = (args.scenario.display(), shell_word(&args.scenario));
+        let text = format!("{path}: only scenarios are corrected; use `sekisho sim {word}`");
         return Err(Failure::Usage(text));
     }
     let bar = waiting("solving");
@@ -73,20 +126,20 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let solved = solved?;
     write_files(args, &model, (&solved.rows, &solved.trust))?;
     if args.json {
-        let text = json!({
-            "verdict": Verdict::Holds.word(),
-            "exit_code": Verdict::Holds.code(),
-            "approximate": !solved.trust.exact,
-            "error": solved.trust.error,
-            "algorithm": solved.algorithm,
-            "trust": solved.trust,
-            "classes": solved.classes,
-            "table": solved.rows,
-            "notes": solved.notes,
-        });
-        say(out, &format!("{text}\n"))?;
+        let answer = SolvedNetwork {
+            approximate: !solved.trust.exact,
+            error: solved.trust.error,
+            algorithm: &solved.algorithm,
+            trust: &solved.trust,
+            classes: &solved.classes,
+            table: &solved.rows,
+            notes: &solved.notes,
+            csv: args.csv.as_deref(),
+            jmva: args.jmva.as_deref(),
+        };
+        say(out, &cli::json::answer(Verdict::Holds, Verdict::Holds.word(), &answer))?;
     } else {
-        let path = args.scenario.display();
+        let path = shell_word(&args.scenario);
         let command = match model.scenario() {
             Ok(_) => format!("sekisho sim {path}"),
             Err(_) => format!("sekisho solve {path} --csv table.csv"),
@@ -205,27 +258,28 @@ fn run_scenario(
     scenario: &Scenario,
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
-    let path = args.scenario.display();
+    let path = shell_word(&args.scenario);
     let bar = waiting("solving");
-    let answer = exchange::formula(&path.to_string(), scenario).map_err(Failure::Usage);
+    let answer =
+        exchange::formula(&args.scenario.display().to_string(), scenario).map_err(Failure::Usage);
     bar.finish_and_clear();
     let answer = answer?;
     write_files(args, model, (&answer.nodes, &answer.trust))?;
     let corrected = if args.corrected { Some(correct(args, scenario)?) } else { None };
     if args.json {
-        let text = json!({
-            "verdict": Verdict::Holds.word(),
-            "exit_code": Verdict::Holds.code(),
-            "approximate": !answer.trust.exact,
-            "error": answer.trust.error,
-            "scenario": scenario,
-            "answer": answer,
-            "note": answer.note(),
-            "corrected": corrected,
-        });
-        say(out, &format!("{text}\n"))?;
+        let answer = SolvedScenario {
+            approximate: !answer.trust.exact,
+            error: answer.trust.error,
+            scenario,
+            answer: &answer,
+            note: answer.note(),
+            corrected: corrected.as_ref(),
+            csv: args.csv.as_deref(),
+            jmva: args.jmva.as_deref(),
+        };
+        say(out, &cli::json::answer(Verdict::Holds, Verdict::Holds.word(), &answer))?;
     } else {
-        let mut text = text(&answer);
+        let mut text = text(&answer, corrected.as_ref());
         let mut command = format!("sekisho sim {path}");
         match &corrected {
             Some(corrected) => text += &corrected_text(corrected),
@@ -267,13 +321,35 @@ fn corrected_text(corrected: &Corrected) -> String {
     format!("\n{table}\n{}", paragraph(&why))
 }
 
-fn text(answer: &FormulaAnswer) -> String {
-    let mut text = format!(
-        "solved: {} at a mean response of {}{}\n\n",
-        rate(answer.throughput),
-        time(answer.response),
-        Approximation::from(&answer.trust).behind_numbers()
-    );
+/// The numbers that a reader may rest on: the corrected ones, where there are any.
+fn headline(answer: &FormulaAnswer, corrected: Option<&Corrected>) -> String {
+    let Some(corrected) = corrected else {
+        return format!(
+            "solved: {} at a mean response of {}{}",
+            rate(answer.throughput),
+            time(answer.response),
+            Approximation::from(&answer.trust).behind_numbers()
+        );
+    };
+    let (x, r) = (corrected.value.throughput.mean, corrected.value.response.mean);
+    let off = (answer.throughput / x - 1.0).abs().max((answer.response / r - 1.0).abs());
+    let stated = answer.trust.error.unwrap_or(0.0);
+    let beyond = if off > stated + corrected.error {
+        let (off, stated) = (100.0 * off, 100.0 * stated);
+        format!("; the formula alone is {off:.0} % off, beyond the {stated:.0} % that it states")
+    } else {
+        String::new()
+    };
+    format!(
+        "solved: {} at a mean response of {}, corrected by simulation to within {:.1} %{beyond}",
+        rate(x),
+        time(r),
+        100.0 * corrected.error
+    )
+}
+
+fn text(answer: &FormulaAnswer, corrected: Option<&Corrected>) -> String {
+    let mut text = headline(answer, corrected) + "\n\n";
     let mut table = Table::new(&["", "mean", "at least", "at most"]);
     let bound = |of: fn(&Bounds) -> Option<f64>, text: fn(f64) -> String| {
         answer.bounds.as_ref().and_then(of).map_or("-".into(), text)
@@ -383,4 +459,52 @@ fn by_size(answer: &FormulaAnswer) -> String {
         }
     }
     format!("{table}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use advise::{Totals, Value, formula};
+    use serde_json::json;
+
+    use super::*;
+
+    /// The story: "approximate within 20 %" stood above a table by which the formula was off by 39 %.
+    #[test]
+    fn the_first_line_has_the_corrected_numbers() {
+        let exponential = json!({"mean": "1s", "dist": "exponential"});
+        let scenario = json!({
+            "sekisho": 1,
+            "name": "t",
+            "class": [
+                {"name": "c", "rate": "0.3/s", "route": ["g"]},
+                {"name": "d", "rate": "0.1/s", "route": ["a"]},
+            ],
+            "gate": [{"name": "g", "slots": 2, "inside": ["a"]}],
+            "station": [{"name": "a", "kind": "sharing", "demand": exponential}],
+        });
+        let scenario: Scenario = serde_json::from_value(scenario).unwrap();
+        let answer = formula(&scenario).unwrap();
+        let stated = answer.trust.error.unwrap();
+        let plain = headline(&answer, None);
+        assert!(plain.ends_with("approximate within 20 %"), "{plain}");
+        let value = |mean| Value { mean, half_width: None };
+        let corrected = |factor: f64| Corrected {
+            formula: answer.clone(),
+            simulated: None,
+            value: Totals {
+                throughput: value(answer.throughput),
+                response: value(answer.response / factor),
+            },
+            error: 0.01,
+        };
+        let near = headline(&answer, Some(&corrected(1.1)));
+        assert!(near.ends_with("corrected by simulation to within 1.0 %"), "{near}");
+        assert!(near.contains(&time(answer.response / 1.1)), "{near}");
+        let far = headline(&answer, Some(&corrected(1.39)));
+        assert!(
+            far.ends_with("the formula alone is 39 % off, beyond the 20 % that it states"),
+            "{far}"
+        );
+        assert!((stated - 0.2).abs() < 1e-9);
+    }
 }

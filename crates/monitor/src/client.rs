@@ -1,13 +1,15 @@
 //! A client's connection: what is known of it, and where it is on its way.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 
 use gate::{Access, JobId, Time};
 
+use super::access_log::Course;
 use super::client_tls::ClientEncryption;
 use super::config::ClientTimeouts;
-use super::connection::Connection;
+use super::connection::{Buffers, Connection};
 use super::deadlines::Deadline;
 use super::listen::Peer;
 use super::pool::PoolIndex;
@@ -159,6 +161,8 @@ pub(super) struct Client {
     pub(super) stalled: Option<(u64, Time)>,
     /// Bytes that must be there for its next message to be taken.
     pub(super) needs: u32,
+    /// The course of its job, where there is an access log.
+    pub(super) course: Option<Box<Course>>,
 }
 
 impl Client {
@@ -198,6 +202,7 @@ impl Client {
             since: Time::ZERO,
             stalled: None,
             needs: 0,
+            course: None,
         }
     }
 
@@ -210,6 +215,20 @@ impl Client {
                 Origin::Network { address: address.ip().to_canonical(), transport: self.transport }
             }
         }
+    }
+
+    /// Passes on what a server answered, with the ends of so many queries in it.
+    pub(super) fn take_answer(
+        &mut self,
+        answer: &[u8],
+        queries: u32,
+        buffers: &mut Buffers,
+    ) -> io::Result<()> {
+        if let Some(course) = &mut self.course {
+            course.queries += u64::from(queries);
+            course.sent += answer.len() as u64;
+        }
+        if answer.is_empty() { Ok(()) } else { self.connection.send(answer, buffers) }
     }
 
     /// Its key for cancelling.

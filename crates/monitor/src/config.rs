@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gate::{
@@ -20,13 +20,13 @@ use super::admin::Admin;
 use super::auth_query::Lookup;
 use super::classes::Classes;
 use super::client_tls::ClientTls;
-use super::health::Health;
 use super::janitor::{Check, Maintenance};
 use super::kept::KeptNotice;
 use super::log::Logged;
 use super::quotas::Quotas;
 use super::server_tls::{Encryption, EncryptionError};
 use super::takeover::TakeoverError;
+use pgsession::health::Health;
 use pgsession::sql::{Choices, KeyRules};
 use pgwire::auth::{Credential, Method};
 use pgwire::frame;
@@ -94,6 +94,9 @@ pub struct Config {
     pub admin: Admin,
     /// The kinds of events that are logged, if any is: [`Monitor::log_to`](super::Monitor::log_to).
     pub logged: Logged,
+    /// The access log, one JSON object a line for each job that has ended; `None` for none. Lines that cannot be
+    /// written are lost and counted.
+    pub access_log: Option<AccessLog>,
     /// The liveness check of an idle connection to a server, before a client has it; `None` for
     /// none: then what it has said of its end must do.
     pub check: Option<Check>,
@@ -103,6 +106,22 @@ pub struct Config {
     /// The listener for each decision about slots that are left to the gate, and for the progress
     /// of a takeover, each as one line.
     pub decisions: Option<fn(&str)>,
+}
+
+/// Destination of an access log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AccessLog {
+    /// Standard output.
+    Output,
+    /// This file, which is added to.
+    File(PathBuf),
+}
+
+impl AccessLog {
+    /// The access log of this name; `-` is standard output.
+    pub fn named(name: &Path) -> AccessLog {
+        linelog::file_named(name).map_or(AccessLog::Output, AccessLog::File)
+    }
 }
 
 /// A socket in the file system. One that nobody listens on any more is replaced.
@@ -640,6 +659,7 @@ impl Config {
             classes: Classes::default(),
             admin: Admin::default(),
             logged: Logged::default(),
+            access_log: None,
             check: Some(Check::default()),
             record_max: 0,
             decisions: None,
@@ -918,6 +938,14 @@ pub enum StartError {
         path: PathBuf,
         /// The failure.
         cause: TakeoverError,
+    },
+    /// The file of the access log could not be written.
+    #[error("cannot write the access log {}: {source}; name a file in a folder that exists", path.display())]
+    AccessLog {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
     },
     /// The event loop could not be started, or failed.
     #[error("the event loop failed: {0}")]

@@ -667,6 +667,8 @@ impl Loop {
             let server = self.obtain(pool, None, slot);
             self.pools[pool].welcome_connection = server;
         } else {
+            let place = self.pools[pool].driver.slot_of(&slot).server;
+            self.note_start(key, place);
             self.obtain(pool, Some(key), slot);
         }
     }

@@ -96,6 +96,7 @@
 //! # Ok::<(), monitor::StartError>(())
 //! ```
 
+mod access_log;
 mod admin;
 mod auth_query;
 mod auth_query_connection;
@@ -114,7 +115,6 @@ mod config;
 mod connection;
 mod deadlines;
 mod frontend;
-mod health;
 mod invariants;
 mod janitor;
 mod kept;
@@ -147,15 +147,15 @@ pub use auth_query::{LOOKUP_QUERY, Lookup};
 pub use classes::{CLASSES_MAX, Classes, JobClass};
 pub use client_tls::ClientTls;
 pub use config::{
-    Address, Admission, ClientTimeouts, Config, ConfigError, Database, Keepalive, Limits, Mode,
-    ROOM, Reuse, Share, SocketFile, StartError, Tcp, Timeouts, Tls, TlsError, UnlistedUsers,
-    UserTerms,
+    AccessLog, Address, Admission, ClientTimeouts, Config, ConfigError, Database, Keepalive,
+    Limits, Mode, ROOM, Reuse, Share, SocketFile, StartError, Tcp, Timeouts, Tls, TlsError,
+    UnlistedUsers, UserTerms,
 };
-pub use health::Health;
 pub use janitor::{Check, Maintenance};
 pub use kept::KeptNotice;
 pub use live::{Auto, ClassStats, Controlled, Moved};
 pub use log::Logged;
+pub use pgsession::health::Health;
 pub use quotas::Quotas;
 pub use reload::{ReloadError, Reloaded};
 pub use run::{ControlError, Handle, Monitor};

@@ -5,9 +5,9 @@
 //! one that is gone, goes by what its own connections find until it has these.
 
 use gate::{Role, Time};
+use pgsession::health::{PROBE, Seen, Watch};
 
 use super::config::{Config, Database};
-use super::health::{PROBE, Seen, Watch};
 use super::pool::PoolIndex;
 use super::server::{Server, State};
 use super::slab::{Key, Socket};

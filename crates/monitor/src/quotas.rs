@@ -301,6 +301,10 @@ impl Loop {
         // Its slot was taken out above: to drop it gives nothing back.
         self.drop_server(key);
         self.tell(pool, |driver, now| driver.admitted(now, &slot));
+        if let Some(client) = client {
+            let place = self.pools[pool].driver.slot_of(&slot).server;
+            self.note_start(client, place);
+        }
         let made = self.provide(pool, client, slot, permits);
         if is_welcome_connection {
             self.pools[pool].welcome_connection = made;

@@ -4,6 +4,7 @@
 
 use gate::{Access, Reason};
 
+use super::access_log::Ended;
 use super::client;
 use super::config::Mode;
 use super::slab::{Key, Socket};
@@ -16,6 +17,7 @@ use pgwire::startup::Replication;
 impl Loop {
     /// A client's job does not get a slot: it is told why, and how long it would have waited.
     pub(super) fn turn_away(&mut self, key: Key, reason: Reason) {
+        self.note_end(key, Ended::Refused, Some(reason.name()));
         let client = self.clients.get_mut(key).expect("who waits is there");
         // Where a quota has refused it, what stood for its wait there is gone by now.
         let has_one = client.state.server().is_some_and(|at| self.servers.get(at).is_some());
@@ -125,6 +127,12 @@ impl Loop {
 
     /// Answers what a client has asked first with these words, which end a segment.
     fn answer_unserved(&mut self, key: Key, mut words: Vec<u8>) {
+        let waits = self.clients.get(key).is_some_and(|client| client.state.job().is_some());
+        // Who waits is answered where its wait was cancelled.
+        match waits {
+            true => self.note_end(key, Ended::Reneged, Some("cancelled")),
+            false => self.note_end(key, Ended::Failed, None),
+        }
         let client = self.clients.get_mut(key).expect("its caller has it");
         let state = std::mem::replace(&mut client.state, client::State::Idle);
         let is_in = matches!(state, client::State::Idle | client::State::Waits(_));

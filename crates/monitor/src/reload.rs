@@ -6,13 +6,15 @@ use std::fmt;
 use std::sync::{Arc, Mutex, mpsc};
 
 use gate::Gate;
+use linelog::Log;
 use mio::Waker;
 use thiserror::Error;
 
+use super::access_log;
 use super::admin::Awaited;
 use super::client_timeouts::ClientTimeoutsByUser;
 use super::client_tls::ClientEncryption;
-use super::config::{Config, Database, StartError};
+use super::config::{AccessLog, Config, Database, StartError};
 use super::log::Line;
 use super::pool::bounds;
 use super::pool_rebuild::Renumbering;
@@ -25,10 +27,18 @@ use super::state::Loop;
 /// Reads the configuration anew.
 pub(super) type Source = Box<dyn FnMut() -> Result<Config, String> + Send>;
 
-/// A configuration that was checked, with its certificate read.
+/// Makes the configuration that was read last, but for these keys and their values.
+pub(super) type Setter = Box<dyn FnMut(&[Set]) -> Result<Config, String> + Send>;
+
+/// A key of PgBouncer's, and the value that an administrator gave it.
+pub(super) type Set = (String, String);
+
+/// A configuration that was checked, with its certificate read and its access log opened.
 pub(super) struct Fresh {
     config: Config,
     tls: Option<Arc<ClientEncryption>>,
+    /// None if it is the log that there was when it was checked.
+    access_log: Option<Log>,
 }
 
 impl Config {
@@ -37,7 +47,17 @@ impl Config {
     /// # Errors
     /// If it is invalid, or the certificate cannot be used.
     pub fn try_out(self) -> Result<(), StartError> {
-        Fresh::new(self).map(drop)
+        self.tried_out().map(drop)
+    }
+
+    /// Checks it, and reads the certificate.
+    fn tried_out(&self) -> Result<Option<Arc<ClientEncryption>>, StartError> {
+        self.check()?;
+        // So that no pool fails to be built later, for a client that only wants in.
+        for database in &self.databases {
+            Gate::new(&database.gate)?;
+        }
+        Ok(self.tls.as_ref().map(ClientEncryption::load).transpose()?.flatten())
     }
 }
 
@@ -48,20 +68,27 @@ impl fmt::Debug for Fresh {
 }
 
 impl Fresh {
+    /// `now` is the access log that there is: opened once, it is written to whatever becomes of its name. Another one may
+    /// take a while to open, and so it is done here, beside the loop.
+    ///
     /// # Errors
-    /// If the configuration is invalid, or the certificate cannot be used.
-    pub(super) fn new(config: Config) -> Result<Fresh, StartError> {
-        config.check()?;
-        // So that no pool fails to be built later, for a client that only wants in.
-        for database in &config.databases {
-            Gate::new(&database.gate)?;
-        }
-        let tls = config.tls.as_ref().map(ClientEncryption::load).transpose()?.flatten();
-        Ok(Fresh { config, tls })
+    /// If the configuration is invalid, the certificate cannot be used, or another access log cannot be written.
+    pub(super) fn new(config: Config, now: Option<&AccessLog>) -> Result<Fresh, StartError> {
+        let tls = config.tried_out()?;
+        let is_other = config.access_log.as_ref() != now;
+        let access_log =
+            is_other.then(|| access_log::open(config.access_log.as_ref())).transpose()?;
+        Ok(Fresh { config, tls, access_log })
     }
 
-    pub(super) fn into_parts(self) -> (Config, Option<Arc<ClientEncryption>>) {
-        (self.config, self.tls)
+    /// True if it can take the place of this one: its access log is the same, or open. It is not where another one was
+    /// taken since it was checked.
+    pub(super) fn follows(&self, now: &Config) -> bool {
+        self.access_log.is_some() || self.config.access_log == now.access_log
+    }
+
+    pub(super) fn into_parts(self) -> (Config, Option<Arc<ClientEncryption>>, Option<Log>) {
+        (self.config, self.tls, self.access_log)
     }
 }
 
@@ -88,7 +115,7 @@ pub enum ReloadError {
     /// The monitor has ended.
     #[error("the monitor has ended")]
     Ended,
-    /// It describes no monitor, or its certificate cannot be used.
+    /// It describes no monitor, its certificate cannot be used, or its access log cannot be written.
     #[error(transparent)]
     Invalid(#[from] StartError),
     /// It could not be read.
@@ -100,6 +127,7 @@ pub enum ReloadError {
 #[derive(Clone)]
 pub(super) struct Reloading {
     source: Arc<Mutex<Source>>,
+    setter: Option<Arc<Mutex<Setter>>>,
     commands: mpsc::Sender<Command>,
     waker: Arc<Waker>,
 }
@@ -110,19 +138,37 @@ impl Reloading {
         commands: mpsc::Sender<Command>,
         waker: Arc<Waker>,
     ) -> Reloading {
-        Reloading { source: Arc::new(Mutex::new(source)), commands, waker }
+        Reloading { source: Arc::new(Mutex::new(source)), setter: None, commands, waker }
     }
 
-    /// Reads and checks a configuration, and hands it to the loop.
-    fn read(&self) {
+    pub(super) fn set_by(&mut self, setter: Setter) {
+        self.setter = Some(Arc::new(Mutex::new(setter)));
+    }
+
+    /// Reads and checks a configuration, and hands it to the loop, whose access log is `now`.
+    fn read(&self, now: Option<&AccessLog>) {
         let read = match self.source.lock() {
             Ok(mut source) => source().map_err(ReloadError::Unread),
             // The source has panicked: what it holds may be half changed.
             Err(_) => Err(ReloadError::Unread("the last attempt failed within the gate".into())),
         };
-        let fresh = read.and_then(|config| Ok(Fresh::new(config)?));
+        let fresh = read.and_then(|config| Ok(Fresh::new(config, now)?));
+        self.hand(Command::Fresh(fresh.map(Box::new)));
+    }
+
+    /// Makes and checks the configuration with these keys changed, and hands it to the loop, whose access log is `now`.
+    fn set(&self, setter: &Mutex<Setter>, sets: Vec<Set>, now: Option<&AccessLog>) {
+        let made = match setter.lock() {
+            Ok(mut setter) => setter(&sets).map_err(ReloadError::Unread),
+            Err(_) => Err(ReloadError::Unread("the last attempt failed within the gate".into())),
+        };
+        let fresh = made.and_then(|config| Ok(Fresh::new(config, now)?));
+        self.hand(Command::Changed(fresh.map(Box::new), sets));
+    }
+
+    fn hand(&self, command: Command) {
         // Nobody minds if the monitor has ended meanwhile.
-        let _ = self.commands.send(Command::Fresh(fresh.map(Box::new)));
+        let _ = self.commands.send(command);
         let _ = self.waker.wake();
     }
 }
@@ -142,7 +188,9 @@ impl Loop {
     /// up there. [`Loop::refreshed`] is told what became of it, and so is the `admin_connection` that wants
     /// it. False if nobody said where from.
     pub(super) fn begin_reload(&mut self, admin_connection: Option<Key>) -> bool {
-        let Some(reloading) = self.reloading.clone() else { return false };
+        if self.reloading.is_none() {
+            return false;
+        }
         // What is being read may be of before the last change.
         let awaited = if self.reads == Reads::Nothing { Awaited::This } else { Awaited::Next };
         if let Some(admin_connection) = admin_connection {
@@ -153,18 +201,30 @@ impl Loop {
             return true;
         }
         self.reads = Reads::One;
+        self.read_configuration();
+        true
+    }
+
+    /// Reads a configuration on another thread.
+    fn read_configuration(&mut self) {
+        let reloading =
+            self.reloading.clone().expect("nothing is read where nobody said from where");
+        let now = self.config.access_log.clone();
         let thread = std::thread::Builder::new().name("reload".into());
-        if let Err(error) = thread.spawn(move || reloading.read()) {
+        if let Err(error) = thread.spawn(move || reloading.read(now.as_ref())) {
             self.refreshed(Err(ReloadError::Unread(error.to_string())));
         }
-        true
     }
 
     /// A configuration was read, or could not be.
     pub(super) fn refreshed(&mut self, fresh: Result<Box<Fresh>, ReloadError>) {
         assert!(self.reads != Reads::Nothing, "a configuration is read when somebody asks");
         match fresh {
+            // Whoever waits for it waits on.
+            Ok(fresh) if !fresh.follows(&self.config) => return self.read_configuration(),
             Ok(fresh) => {
+                // What the source says stands in place of what was set.
+                self.admin.forget_sets();
                 let told = self.reload(*fresh);
                 self.tell_reload(Ok(&told));
             }
@@ -174,40 +234,74 @@ impl Loop {
                 self.tell_reload(Err(&cause));
             }
         }
+        self.read_again();
+    }
+
+    fn read_again(&mut self) {
         if std::mem::take(&mut self.reads) == Reads::OneAndAgain {
             self.begin_reload(None);
         }
     }
 
+    /// Whether keys are set that the source of configurations says.
+    pub(super) fn has_setter(&self) -> bool {
+        self.reloading.as_ref().is_some_and(|reloading| reloading.setter.is_some())
+    }
+
+    /// Has a configuration made in which these keys are changed, on another thread as for
+    /// [`Loop::begin_reload`]; `admin_connection` is told what became of it. False if one is being read
+    /// already: what it says would be lost, or what is set.
+    ///
+    /// # Panics
+    /// If keys are not set so.
+    pub(super) fn begin_set(&mut self, admin_connection: Key, sets: Vec<Set>) -> bool {
+        if self.reads != Reads::Nothing {
+            return false;
+        }
+        self.await_reload(admin_connection, Awaited::This);
+        self.reads = Reads::One;
+        self.make_configuration(sets);
+        true
+    }
+
+    /// Makes a configuration in which these keys are changed, on another thread.
+    fn make_configuration(&mut self, sets: Vec<Set>) {
+        let reloading = self.reloading.clone().expect("its caller has looked");
+        let setter = reloading.setter.clone().expect("the same");
+        let now = self.config.access_log.clone();
+        let thread = std::thread::Builder::new().name("reload".into());
+        if let Err(error) = thread.spawn(move || reloading.set(&setter, sets, now.as_ref())) {
+            self.changed(Err(ReloadError::Unread(error.to_string())), Vec::new());
+        }
+    }
+
+    /// A configuration was made in which these keys are changed, or could not be.
+    pub(super) fn changed(&mut self, fresh: Result<Box<Fresh>, ReloadError>, sets: Vec<Set>) {
+        assert!(self.reads != Reads::Nothing, "a configuration is made when somebody asks");
+        match fresh {
+            Ok(fresh) if !fresh.follows(&self.config) => return self.make_configuration(sets),
+            Ok(mut fresh) => {
+                // Single values that were set stand in no source.
+                self.admin.set_again(&mut fresh.config);
+                self.admin.keep_sets(sets);
+                let told = self.reload(*fresh);
+                self.tell_reload(Ok(&told));
+            }
+            Err(error) => self.tell_unset(&error.to_string()),
+        }
+        self.read_again();
+    }
+
     /// Takes a new configuration.
+    ///
+    /// # Panics
+    /// If it does not [follow](Fresh::follows) the configuration that there is.
     pub(super) fn reload(&mut self, fresh: Fresh) -> Reloaded {
-        let (mut config, tls) = fresh.into_parts();
-        let mut told = Reloaded::default();
-        if config.listen != self.config.listen || config.sockets != self.config.sockets {
-            told.restart.push("other addresses to listen on count after a restart".into());
-        }
-        (config.listen, config.sockets) =
-            (self.config.listen.clone(), std::mem::take(&mut self.config.sockets));
-        if config.workers != self.config.workers {
-            told.restart.push("another number of workers counts after a restart".into());
-        }
-        config.workers = self.config.workers;
-        // Recordings of gates that go on have the length that they began with.
-        config.record_max = self.config.record_max;
-        if config.takeover != self.config.takeover {
-            told.restart.push("another socket for takeovers counts after a restart".into());
-        }
-        config.takeover.clone_from(&self.config.takeover);
-        if config.admin.http != self.config.admin.http {
-            told.restart.push("another address for metrics counts after a restart".into());
-        }
-        config.admin.http = self.config.admin.http;
-        if config.limits.backlog != self.config.limits.backlog {
-            told.restart.push("another backlog counts after a restart".into());
-        }
-        config.limits.backlog = self.config.limits.backlog;
-        if config.admin.is_used() && !self.admin.is_open() {
-            told.restart.push("a console where there was none counts after a restart".into());
+        let (mut config, tls, access_log) = fresh.into_parts();
+        let restart = self.keep_until_restart(&mut config);
+        let mut told = Reloaded { restart, later: Vec::new() };
+        if config.access_log != self.config.access_log {
+            self.access_log.replace(access_log.expect("another log is open where it is taken"));
         }
         let wanted = std::mem::take(&mut config.databases);
         let named: HashSet<String> = wanted.iter().map(|one| one.name.clone()).collect();
@@ -249,6 +343,38 @@ impl Loop {
         }
         self.log.line(line);
         told
+    }
+
+    /// Keeps what a monitor that runs cannot change. Sentences about what counts after a restart only.
+    fn keep_until_restart(&mut self, config: &mut Config) -> Vec<String> {
+        let mut restart = Vec::new();
+        if config.listen != self.config.listen || config.sockets != self.config.sockets {
+            restart.push("other addresses to listen on count after a restart".into());
+        }
+        (config.listen, config.sockets) =
+            (self.config.listen.clone(), std::mem::take(&mut self.config.sockets));
+        if config.workers != self.config.workers {
+            restart.push("another number of workers counts after a restart".into());
+        }
+        config.workers = self.config.workers;
+        // Recordings of gates that go on have the length that they began with.
+        config.record_max = self.config.record_max;
+        if config.takeover != self.config.takeover {
+            restart.push("another socket for takeovers counts after a restart".into());
+        }
+        config.takeover.clone_from(&self.config.takeover);
+        if config.admin.http != self.config.admin.http {
+            restart.push("another address for metrics counts after a restart".into());
+        }
+        config.admin.http = self.config.admin.http;
+        if config.limits.backlog != self.config.limits.backlog {
+            restart.push("another backlog counts after a restart".into());
+        }
+        config.limits.backlog = self.config.limits.backlog;
+        if config.admin.is_used() && !self.admin.is_open() {
+            restart.push("a console where there was none counts after a restart".into());
+        }
+        restart
     }
 
     /// The databases at the places that they have, new ones behind: a place is never another's.

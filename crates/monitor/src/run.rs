@@ -21,11 +21,11 @@ use super::admin::{AdminServer, Asked, Ending, Opened};
 use super::background::{Background, Done};
 use super::client;
 use super::client_tls::{ClientEncryption, ClientTls};
-use super::config::{Address, Config, StartError};
+use super::config::{AccessLog, Address, Config, StartError};
 use super::listen::{Listener, door, listen};
 use super::log::lost;
 use super::modelling::Models;
-use super::reload::{Fresh, ReloadError, Reloaded, Reloading};
+use super::reload::{Fresh, ReloadError, Reloaded, Reloading, Set};
 use super::server_tls::EncryptionError;
 use super::slab::{Key, Socket};
 use super::state::{Loop, Phase};
@@ -43,6 +43,7 @@ const HANGUPS: Socket = Socket::Own(2);
 pub(super) const DOOR: Socket = Socket::Own(3);
 pub(super) const SUCCESSOR: Socket = Socket::Own(4);
 pub(super) const PREDECESSOR: Socket = Socket::Own(5);
+const RENAMES: Socket = Socket::Own(6);
 /// That of the first listener; those of others follow.
 pub(super) const LISTENERS: u32 = 16;
 
@@ -61,9 +62,11 @@ pub struct Monitor {
     listeners: Vec<Listener>,
     takeover: Takeover,
     signals: Option<UnixStream>,
+    renames: Option<UnixStream>,
     hangups: Option<UnixStream>,
     reloading: Option<Reloading>,
     log: Log,
+    access_log: Log,
     commands: mpsc::Receiver<Command>,
     admin_server: Option<AdminServer>,
     handle: Handle,
@@ -108,9 +111,14 @@ pub(super) enum Command {
     Operate(Asked),
     /// Result of work beside the loop.
     Done(Done),
-    Reload(Box<Fresh>, mpsc::Sender<Reloaded>),
+    /// The access log that there is.
+    AccessLog(mpsc::Sender<Option<AccessLog>>),
+    /// It comes back where it does not [follow](Fresh::follows) the configuration that there is by then.
+    Reload(Box<Fresh>, mpsc::Sender<Result<Reloaded, Box<Fresh>>>),
     /// A configuration that was asked for was read, or could not be.
     Fresh(Result<Box<Fresh>, ReloadError>),
+    /// The same, of the configuration that was read last with these keys changed.
+    Changed(Result<Box<Fresh>, ReloadError>, Vec<Set>),
 }
 
 impl Handle {
@@ -186,10 +194,19 @@ impl Handle {
     /// wait for somebody is [told](Reloaded::later).
     ///
     /// # Errors
-    /// If the monitor has ended, or the configuration describes none; then all is as it was.
-    pub fn reload(&self, config: Config) -> Result<Reloaded, ReloadError> {
-        let fresh = Box::new(Fresh::new(config)?);
-        self.ask(|reply| Command::Reload(fresh, reply)).map_err(|_| ReloadError::Ended)
+    /// If the monitor has ended, the configuration describes none, its certificate cannot be used, or its access log, if
+    /// it is another one, cannot be written; then all is as it was.
+    pub fn reload(&self, mut config: Config) -> Result<Reloaded, ReloadError> {
+        loop {
+            let now = self.ask(Command::AccessLog).map_err(|_| ReloadError::Ended)?;
+            let fresh = Box::new(Fresh::new(config, now.as_ref())?);
+            let taken = self.ask(|reply| Command::Reload(fresh, reply));
+            match taken.map_err(|_| ReloadError::Ended)? {
+                Ok(reloaded) => return Ok(reloaded),
+                // Somebody else has moved the log meanwhile.
+                Err(fresh) => (config, ..) = fresh.into_parts(),
+            }
+        }
     }
 
     fn ask<T>(&self, command: impl FnOnce(mpsc::Sender<T>) -> Command) -> Result<T, ControlError> {
@@ -202,15 +219,16 @@ impl Handle {
 }
 
 impl Monitor {
-    /// Checks the configuration, reads the certificate and listens. Clients may connect from now on; they
+    /// Checks the configuration, reads the certificate, opens the access log and listens. Clients may connect from now on; they
     /// are served when it [runs](Monitor::run). Where another gate [listens for it](Config::takeover), its
     /// listeners are shared, and it serves until this one runs.
     ///
     /// # Errors
-    /// If the configuration is invalid, the address is taken, or the certificate cannot be used; if
-    /// a gate is there to take over from, and does not hand over: it serves as before.
+    /// If the configuration is invalid, the address is taken, the certificate cannot be used, or the access log cannot
+    /// be written; if a gate is there to take over from, and does not hand over: it serves as before.
     pub fn bind(config: Config) -> Result<Monitor, StartError> {
-        let (config, tls) = Fresh::new(config)?.into_parts();
+        let (config, tls, access_log) = Fresh::new(config, None)?.into_parts();
+        let access_log = access_log.unwrap_or_default();
         let poll = Poll::new().map_err(StartError::Loop)?;
         let registry = poll.registry();
         let mut takeover = Takeover::default();
@@ -249,7 +267,7 @@ impl Monitor {
         }
         let addresses = addresses.into();
         let handle = Handle { commands: sender, waker: Arc::new(waker), addresses, http };
-        let (signals, hangups, reloading) = (None, None, None);
+        let (signals, renames, hangups, reloading) = (None, None, None, None);
         let log = Log::default();
         Ok(Monitor {
             config,
@@ -258,9 +276,11 @@ impl Monitor {
             listeners,
             takeover,
             signals,
+            renames,
             hangups,
             reloading,
             log,
+            access_log,
             commands,
             admin_server,
             handle,
@@ -293,13 +313,16 @@ impl Monitor {
         self.handle.clone()
     }
 
-    /// Lets SIGTERM and SIGINT begin a drain. A second one cuts it short.
+    /// Lets SIGTERM and SIGINT begin a drain; a second one cuts it short. SIGUSR1 opens the file of the access log
+    /// anew, after somebody has renamed it, and does nothing where there is none.
     ///
     /// # Errors
     /// If the system's signals cannot be listened to.
     pub fn drain_on_signals(mut self) -> Result<Monitor, StartError> {
         let signals = [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT];
         self.signals = Some(self.listen_to(&signals, SIGNALS).map_err(StartError::Loop)?);
+        let renames = self.listen_to(&[signal_hook::consts::SIGUSR1], RENAMES);
+        self.renames = Some(renames.map_err(StartError::Loop)?);
         Ok(self)
     }
 
@@ -318,6 +341,24 @@ impl Monitor {
         let Handle { commands, waker, .. } = self.handle.clone();
         self.reloading = Some(Reloading::new(Box::new(source), commands, waker));
         Ok(self)
+    }
+
+    /// Lets the console's SET change what the source of [`Monitor::reload_from`] says: `setter` is called
+    /// with every key of PgBouncer's that was set since the source was read last, and its value, in the order
+    /// in which they were first set; each key comes once. It gives the configuration that was read last with these changed, on a
+    /// thread of its own. What it gives is taken as by [`Handle::reload`]; what it cannot give is told
+    /// to who has set it, and all stays as it was.
+    ///
+    /// # Panics
+    /// If there is no source yet.
+    #[must_use]
+    pub fn set_by(
+        mut self,
+        setter: impl FnMut(&[(String, String)]) -> Result<Config, String> + Send + 'static,
+    ) -> Monitor {
+        let reloading = self.reloading.as_mut().expect("a source comes before what changes it");
+        reloading.set_by(Box::new(setter));
+        self
     }
 
     /// Logs to `sink` what [`Config::logged`] names, from a thread of its own: lines of `key=value`
@@ -360,9 +401,11 @@ impl Monitor {
             listeners,
             mut takeover,
             signals,
+            renames,
             hangups,
             reloading,
             log,
+            access_log,
             commands,
             admin_server,
             handle,
@@ -376,7 +419,7 @@ impl Monitor {
         let registries = queues.iter().map(|(poll, _)| poll.registry().try_clone());
         let registries = registries.collect::<io::Result<Vec<_>>>().map_err(StartError::Loop)?;
         let mut inner = Loop::new(config, tls, background, Watchers::new(registries));
-        (inner.log, inner.reloading) = (log, reloading);
+        (inner.log, inner.access_log, inner.reloading) = (log, access_log, reloading);
         let path = inner.config.takeover.clone().unwrap_or_default();
         // As late as can be: from here on the gate before accepts nobody, unless this one goes.
         if let Some(predecessor) = &mut takeover.predecessor {
@@ -390,6 +433,7 @@ impl Monitor {
             inner,
             listeners,
             signals,
+            renames,
             hangups,
             commands,
             sweep: Time::ZERO,
@@ -430,6 +474,7 @@ pub(super) struct Running {
     pub(super) inner: Loop,
     pub(super) listeners: Vec<Listener>,
     signals: Option<UnixStream>,
+    renames: Option<UnixStream>,
     hangups: Option<UnixStream>,
     commands: mpsc::Receiver<Command>,
     /// When idle connections are looked at next.
@@ -502,6 +547,7 @@ impl Running {
             SIGNALS => self.hear_signals(),
             COMMANDS => self.obey(),
             HANGUPS => self.hear_hangups(),
+            RENAMES => self.hear_renames(),
             DOOR => self.answer_door(),
             SUCCESSOR => self.hear_successor(),
             PREDECESSOR => self.hear_predecessor(),
@@ -582,6 +628,12 @@ impl Running {
         }
     }
 
+    fn hear_renames(&mut self) {
+        if heard(self.renames.as_mut()) > 0 {
+            self.inner.access_log.reopen();
+        }
+    }
+
     fn hear_signals(&mut self) {
         // The first announces the drain, if that has a delay, and the next begins it; one more cuts it short.
         for _ in 0..heard(self.signals.as_mut()).min(3) {
@@ -625,10 +677,18 @@ impl Running {
                     self.inner.hear_of(done);
                     self.inner.settle();
                 }
+                Command::AccessLog(reply) => {
+                    let _ = reply.send(self.inner.config.access_log.clone());
+                }
                 Command::Reload(fresh, reply) => {
-                    let _ = reply.send(self.inner.reload(*fresh));
+                    let taken = match fresh.follows(&self.inner.config) {
+                        true => Ok(self.inner.reload(*fresh)),
+                        false => Err(fresh),
+                    };
+                    let _ = reply.send(taken);
                 }
                 Command::Fresh(fresh) => self.inner.refreshed(fresh),
+                Command::Changed(fresh, sets) => self.inner.changed(fresh, sets),
             }
         }
     }
@@ -748,6 +808,7 @@ impl Running {
         let busy = self.inner.pools.iter().map(|pool| pool.driver.busy()).sum::<u32>();
         assert_eq!(busy, 0, "all slots are back");
         self.inner.log.end();
+        self.inner.access_log.end();
         let stats = self.inner.snapshot();
         let recordings = self.inner.recordings();
         let quotas = &self.inner.quotas;
@@ -776,7 +837,7 @@ impl Loop {
         let classes = self.config.classes.list();
         let pools = pools
             .map(|pool| pool.stats(self.now, &self.config.databases[pool.database].name, classes));
-        let log_lost = self.log.lost();
+        let log_lost = self.log.lost() + self.access_log.lost();
         Stats {
             clients: self.clients.len(),
             pools: pools.collect(),

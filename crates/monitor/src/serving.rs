@@ -5,6 +5,7 @@ use std::time::Duration;
 use gate::Access;
 use live::model::Work;
 
+use super::access_log::Ended;
 use super::client;
 use super::config::Mode;
 use super::connection::{Connection, Filled};
@@ -164,6 +165,10 @@ impl Loop {
         let (bytes, fault) = bytes_of(taken);
         client.connection.take(bytes, &mut self.buffers);
         pool.counters.received += bytes as u64;
+        if let Some(course) = &mut client.course {
+            course.received += bytes as u64;
+            course.sent += to_client.len() as u64;
+        }
         pool.counters.prepare(server.relay.take_prepares());
         server.active = self.now;
         if !to_server.is_empty() {
@@ -303,13 +308,10 @@ impl Loop {
         connection.take(bytes, &mut self.buffers);
         server.active = self.now;
         pool.counters.sent += to_client.len() as u64;
-        let mut gone = None;
-        if let Some(client) = client
-            && !to_client.is_empty()
-            && client.connection.send(to_client, &mut self.buffers).is_err()
-        {
-            gone = server.client;
-        }
+        let reached = client.is_none_or(|client| {
+            client.take_answer(to_client, heard.queries, &mut self.buffers).is_ok()
+        });
+        let gone = server.client.filter(|_| !reached);
         let broken =
             !to_server.is_empty() && connection.send(to_server, &mut self.buffers).is_err();
         let whose = server.client.filter(|_| changed);
@@ -504,6 +506,7 @@ impl Loop {
     /// A client needs its server no longer: both go on, the server first.
     fn part_ways(&mut self, key: Key, at: Key) {
         let now = self.now;
+        self.note_end(at, Ended::Served, None);
         let client = self.part_from_server(at, key);
         if client.access == Access::Write {
             client.wrote = Some(now);

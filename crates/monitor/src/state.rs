@@ -94,6 +94,7 @@ pub(super) struct Loop {
     /// Servers to which a connection was made.
     pub(super) reached: Vec<Address>,
     pub(super) log: Log,
+    pub(super) access_log: Log,
     pub(super) figures: Figures,
     /// The source of new configurations, and the reading that is under way.
     pub(super) reloading: Option<Reloading>,
@@ -151,6 +152,7 @@ impl Loop {
             probes,
             client_limits: ClientLimits::default(),
             log: Log::default(),
+            access_log: Log::default(),
             figures: Figures::default(),
             reloading: None,
             reads: Reads::default(),
@@ -237,6 +239,7 @@ impl Loop {
         let wait_max = self.config.classes.list()[job.class as usize].wait_max;
         let deadline = wait_max.map(|wait_max| since + wait_max);
         let job = Job { deadline, ..job };
+        self.note_arrival(key, since, job.class);
         let id = self.tell(pool, |driver, now| driver.arrive(now, key, since, job));
         if let Some(place) = tried {
             // It has its slot; whoever comes behind it is refused until it is known what came of it.
@@ -300,6 +303,7 @@ impl Loop {
 
     /// Takes a client away from all that it has to do with, but for its socket.
     fn part(&mut self, key: Key) {
+        self.note_leave(key);
         let Some(client) = self.clients.get_mut(key) else { return };
         // Who is told why it ends comes here twice, before its last words and at its close: the
         // second time there must be nothing left to give back.

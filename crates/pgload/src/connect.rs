@@ -16,7 +16,10 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
-use tpcc::{ChannelBinding as Binding, Config, Host, PlaceError, SslMode, TargetSessionAttrs};
+use tpcc::{
+    ChannelBinding as Binding, Config, Host, PlaceError, SslMode, TargetSessionAttrs,
+    certificate_way_out, encryption_failure,
+};
 
 /// Time limit for a session to begin, where `connect_timeout` says nothing.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -69,6 +72,14 @@ pub enum OpenError {
     /// The server refused.
     #[error("the database refuses a session: {0}")]
     Refused(#[from] Said),
+    /// The server refused for want of a certificate.
+    #[error("the database refuses a session: {said}; {way_out}")]
+    Certificate {
+        /// Answer of the server.
+        said: Said,
+        /// The way out.
+        way_out: &'static str,
+    },
     /// The server has no connection left.
     #[error(
         "the database has no connection left for connection {number} of {of}: {said}; ask for fewer, \
@@ -99,9 +110,9 @@ impl OpenError {
             },
             OpenError::Silent(_) => ErrorKind::ConnectTimeout,
             OpenError::Encryption(_) => ErrorKind::Tls,
-            OpenError::Refused(said) | OpenError::TooMany { said, .. } => {
-                ErrorKind::of_sqlstate(&said.code)
-            }
+            OpenError::Refused(said)
+            | OpenError::Certificate { said, .. }
+            | OpenError::TooMany { said, .. } => ErrorKind::of_sqlstate(&said.code),
             OpenError::Place(_) | OpenError::Proof(_) => ErrorKind::ConnectOther,
         }
     }
@@ -341,7 +352,8 @@ async fn way(config: &Config, name: &str, address: &Address) -> Result<Box<dyn D
     let name = ServerName::try_from(name.to_owned()).map_err(|error| refused(error.to_string()))?;
     let connector = TlsConnector::from(config.tls());
     let encrypted = connector.connect(name, stream).await;
-    Ok(Box::new(encrypted.map_err(|error| refused(error.to_string()))?))
+    let failed = |error| encryption_failure(&error).unwrap_or_else(|| error.to_string());
+    Ok(Box::new(encrypted.map_err(|error| refused(failed(error)))?))
 }
 
 /// Says who comes, proves it, and waits until the session is ready.
@@ -350,7 +362,11 @@ async fn begin(
     stream: Box<dyn Duplex>,
     (at, address): (usize, &Address),
 ) -> Result<Opened, OpenError> {
-    let broken = |error| OpenError::Way { place: shown(address), error };
+    // Under TLS 1.3 a server says only here that it does not take a certificate.
+    let broken = |error| match encryption_failure(&error) {
+        Some(cause) => OpenError::Encryption(cause),
+        None => OpenError::Way { place: shown(address), error },
+    };
     let mut wire = Wire::new(stream);
     let user = place.get_user().map_or_else(user_of_system, str::to_owned);
     let mut parameters = vec![("client_encoding", "UTF8"), ("user", &*user)];
@@ -391,10 +407,18 @@ async fn begin(
                     |at: usize| i32::from_be_bytes(body[at..at + 4].try_into().expect("four"));
                 (opened.cancel.process, opened.cancel.secret) = (number(0), number(4));
             }
-            b'E' => return Err(said(&body).into()),
+            b'E' => return Err(refused(said(&body))),
             b'Z' => return Ok(opened),
             _ => {}
         }
+    }
+}
+
+/// Refusal of a session, with the way out where it is for want of a certificate.
+fn refused(said: Said) -> OpenError {
+    match certificate_way_out(&said.code, &said.message) {
+        Some(way_out) => OpenError::Certificate { said, way_out },
+        None => OpenError::Refused(said),
     }
 }
 

@@ -21,4 +21,4 @@ mod worker;
 pub use connect::{OpenError, Said};
 pub use plan::{Plan, PlanError, PlanSpec};
 pub use preflight::{Found, execute, preflight};
-pub use run::{RunError, probe, record, record_until};
+pub use run::{RunError, probe, record, record_part, record_until};

@@ -1,12 +1,13 @@
 //! Plan of a run, checked before it begins.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use gate::Time;
 use load::asks::{Asks, Order, Tickets};
 use load::http::{Load, Naming};
-use measure::{ClassSpec, RunHeader, Until, figures};
+use measure::{ClassSpec, RunHeader, RunPart, Until, figures};
 use tpcc::Config;
 use workload::{Deck, Dist, DistError, Document, DocumentError, DocumentSet};
 
@@ -47,6 +48,9 @@ pub struct PlanSpec {
     pub lost_after: Duration,
     /// The seed of all chance.
     pub seed: u64,
+    /// The part of a run in several processes that this is: load, end and seed are the whole run's, threads and
+    /// the connections of an open load each part's.
+    pub part: RunPart,
 }
 
 impl PlanSpec {
@@ -73,6 +77,7 @@ impl PlanSpec {
             tries_max: 1,
             lost_after: Duration::from_secs(10),
             seed: 1,
+            part: RunPart::WHOLE,
         }
     }
 }
@@ -89,6 +94,16 @@ pub enum PlanError {
         must: &'static str,
         /// Its value.
         is: String,
+    },
+    /// Some parts would have nothing to do.
+    #[error("{of} parts are too many for {all} {what}: each needs one of its own")]
+    Parts {
+        /// The number of parts.
+        of: u32,
+        /// Name of what they share.
+        what: &'static str,
+        /// Number of it.
+        all: u64,
     },
     /// The think time is no distribution.
     #[error("the think time is no distribution: {0}")]
@@ -124,7 +139,7 @@ impl Plan {
         check_lengths(&spec)?;
         let threads = spec.threads.to_string();
         range("the number of threads", "1 to 1024", threads, (1..=1024).contains(&spec.threads))?;
-        spec.threads = spec.threads.min(connections(&spec));
+        spec.threads = spec.threads.min(threads_max(&spec));
         let of = |script: &crate::script::Script| Document {
             name: script.name.clone(),
             bytes: 0,
@@ -141,9 +156,19 @@ impl Plan {
         &self.spec
     }
 
-    /// Connections that the run opens.
+    /// Connections that the run opens, or this part of it.
     pub fn connections(&self) -> u32 {
         connections(&self.spec)
+    }
+
+    /// Numbers of these connections among those of all parts.
+    pub(crate) fn numbers(&self) -> Range<u32> {
+        let (part, own) = (self.spec.part, self.connections());
+        let before = match self.spec.load {
+            Load::Closed { clients, .. } => part.before(clients),
+            Load::Open { .. } | Load::Varying { .. } => part.thread(0, own),
+        };
+        before..before + own
     }
 
     /// The asks of a thread.
@@ -178,13 +203,23 @@ impl Plan {
             warmup_s: spec.warmup.as_secs_f64(),
             classes: self.classes.documents().iter().map(class).collect(),
             settings: settings(spec),
+            part: None,
+            merged: Vec::new(),
         }
     }
 }
 
 fn connections(spec: &PlanSpec) -> u32 {
     match spec.load {
-        Load::Closed { clients, .. } => clients,
+        Load::Closed { clients, .. } => spec.part.share(clients),
+        Load::Open { .. } | Load::Varying { .. } => spec.connections,
+    }
+}
+
+/// Threads that have something to do in each part.
+fn threads_max(spec: &PlanSpec) -> u32 {
+    match spec.load {
+        Load::Closed { clients, .. } => clients / spec.part.of(),
         Load::Open { .. } | Load::Varying { .. } => spec.connections,
     }
 }
@@ -223,6 +258,20 @@ fn range(what: &'static str, must: &'static str, is: String, holds: bool) -> Res
 }
 
 fn check_load(spec: &PlanSpec) -> Result<(), PlanError> {
+    let of = spec.part.of();
+    let enough = |what, all: u64| match all < u64::from(of) {
+        true => Err(PlanError::Parts { of, what, all }),
+        false => Ok(()),
+    };
+    if let Load::Closed { clients, .. } = spec.load {
+        enough("clients", u64::from(clients.max(1)))?;
+    }
+    if let Load::Open { in_flight_max, .. } | Load::Varying { in_flight_max, .. } = spec.load {
+        enough("transactions in flight", u64::from(in_flight_max.max(1)))?;
+    }
+    if let Until::Requests(all) = spec.until {
+        enough("transactions", all.max(1))?;
+    }
     let open = connections(spec);
     let fits = (1..=CONNECTIONS_MAX).contains(&open);
     match &spec.load {

@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 use gate::Time;
 use load::asks::Tickets;
 use load::http::{Load, Naming};
+use load::meeting::{Attendance, MeetError};
 use load::probe::{Decision, Layout, NoRate, Probed};
 use load::tally::{Merged, Tally};
 use measure::knee::Probe;
 use measure::limit::Limit;
-use measure::{ErrorKind, Interval, RunRecord, RunSummary, Until, figures};
+use measure::{Interval, RunHeader, RunRecord, RunSummary, Until, figures};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 use tpcc::Config;
@@ -56,6 +57,9 @@ pub enum RunError {
         /// Answer of the server.
         said: Said,
     },
+    /// The parts of the run did not meet.
+    #[error(transparent)]
+    Meet(#[from] MeetError),
     /// The user did not want to wait for it.
     #[error("interrupted")]
     Interrupted,
@@ -126,15 +130,50 @@ pub fn record_until(
     interrupt: &AtomicBool,
     sink: &mut dyn FnMut(&Interval) -> ControlFlow<()>,
 ) -> Result<RunRecord, RunError> {
-    let header = plan.header(naming);
+    keep(plan, plan.header(naming), None, interrupt, sink)
+}
+
+/// Runs the [part](PlanSpec::part) of a run that a plan is, and keeps its record: when its connections are open
+/// it meets the other parts, and begins with them. [`RunRecord::merge`] makes one record of those of all parts.
+///
+/// # Errors
+/// As [`record()`]; and if the parts do not meet.
+pub fn record_part(
+    plan: &Plan,
+    naming: Naming,
+    attendance: Attendance<'_>,
+    interrupt: &AtomicBool,
+    sink: &mut dyn FnMut(&Interval),
+) -> Result<RunRecord, RunError> {
+    keep(plan, plan.header(naming), Some(attendance), interrupt, &mut |interval| {
+        sink(interval);
+        ControlFlow::Continue(())
+    })
+}
+
+fn keep(
+    plan: &Plan,
+    mut header: RunHeader,
+    attendance: Option<Attendance<'_>>,
+    interrupt: &AtomicBool,
+    sink: &mut dyn FnMut(&Interval) -> ControlFlow<()>,
+) -> Result<RunRecord, RunError> {
     let mut intervals = Vec::new();
-    let summary = drive(plan, interrupt, &mut |mut interval| {
+    let (mut part, told) = (None, header.clone());
+    let begin = || {
+        let Some(attendance) = attendance else { return Ok(Instant::now()) };
+        let (at, record) = attendance.begin(&told, interrupt)?;
+        part = Some(record);
+        Ok(at)
+    };
+    let summary = drive(plan, interrupt, begin, &mut |mut interval| {
         let goes_on = sink(&interval);
         interval.classes.iter_mut().for_each(|class| class.total.pack());
         interval.lag.pack();
         intervals.push(interval);
         goes_on
     })?;
+    header.part = part;
     Ok(RunRecord { header, intervals, summary: Some(summary) })
 }
 
@@ -168,6 +207,7 @@ pub fn probe(
 fn drive(
     plan: &Plan,
     interrupt: &AtomicBool,
+    begin: impl FnOnce() -> Result<Instant, MeetError>,
     sink: &mut dyn FnMut(Interval) -> ControlFlow<()>,
 ) -> Result<RunSummary, RunError> {
     let spec = &plan.spec;
@@ -185,7 +225,7 @@ fn drive(
         Until::Requests(all) => Some(all),
         Until::Seconds(_) => None,
     };
-    let tickets = Tickets::new(limit, spec.threads);
+    let tickets = Tickets::of_part(limit, spec.threads, spec.part);
     let shared = Shared::default();
     let (out, inbox) = mpsc::channel();
     thread::scope(|scope| {
@@ -210,7 +250,7 @@ fn drive(
                 opened?;
             }
         }
-        let begun = Instant::now();
+        let begun = begin()?;
         for (_, tell) in &threads {
             let _ = tell.send(begun);
         }
@@ -238,7 +278,8 @@ fn work(post: Post<'_>, ready: &Sender<Result<(), RunError>>, told: &Receiver<In
     let plan = post.plan;
     let spec = plan.spec();
     let opened = runtime().map_err(RunError::from).and_then(|runtime| {
-        let mine = (0..plan.connections()).filter(|at| at % spec.threads == post.number);
+        let all = plan.numbers();
+        let mine = all.clone().filter(|at| (at - all.start) % spec.threads == post.number);
         let sessions = runtime.block_on(open_all(plan, mine, post.interrupt))?;
         Ok((runtime, sessions))
     });
@@ -299,7 +340,8 @@ async fn open_all(
         }
         let mut session = Session::new(&spec.scripts, number, spec.seed);
         loop {
-            match open_one(&mut session, &spec.config, &spec.scripts, of).await {
+            let nth = number - plan.numbers().start;
+            match open_one(&mut session, &spec.config, &spec.scripts, [nth, of]).await {
                 // The connections of a run before may still be ending.
                 Err(OpenError::TooMany { .. }) if began.elapsed() < PATIENCE => {
                     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -317,22 +359,22 @@ async fn open_one(
     session: &mut Session,
     config: &Config,
     scripts: &Scripts,
-    of: u32,
+    [nth, of]: [u32; 2],
 ) -> Result<(), OpenError> {
     // Statements are prepared meanwhile, which waits for whoever holds a lock on a table.
     let opened = timeout(ANSWER_MAX, session.open(config, scripts)).await;
     opened.unwrap_or(Err(OpenError::Silent(ANSWER_MAX))).map_err(|error| match error {
         OpenError::Refused(said) if said.code == "53300" => {
-            OpenError::TooMany { number: session.number + 1, of, said }
+            OpenError::TooMany { number: nth + 1, of, said }
         }
         error => error,
     })
 }
 
-/// Opens all connections of a plan at once, and closes them again: whether there is room for them.
+/// Checks that the server has room for all connections of a plan: opens them at once, and closes them.
 pub(crate) fn try_all(plan: &Plan, interrupt: &AtomicBool) -> Result<(), RunError> {
     runtime()?.block_on(unless_interrupted(interrupt, async {
-        for session in open_all(plan, 0..plan.connections(), interrupt).await? {
+        for session in open_all(plan, plan.numbers(), interrupt).await? {
             session.close().await;
         }
         Ok(())
@@ -453,16 +495,7 @@ impl<'a> Collector<'a> {
         let interval = self.pending.pop_front()?.into_interval();
         self.emitted += 1;
         self.started += interval.started;
-        let of = |seen: fn(ErrorKind) -> bool| {
-            interval.classes.iter().any(|class| class.errors.keys().any(|kind| seen(*kind)))
-        };
-        let answered =
-            interval.classes.iter().any(|class| class.completed > 0) || of(|kind| !is_lost(kind));
-        match (answered, of(is_lost)) {
-            (true, _) => self.lost_s = 0.0,
-            (false, true) => self.lost_s += interval.length_s,
-            (false, false) => {}
-        }
+        self.lost_s = interval.lost_s(self.lost_s);
         Some(interval)
     }
 
@@ -496,7 +529,7 @@ impl<'a> Collector<'a> {
             let (waited, connections) = (notes.waits.len(), self.plan.spec.connections);
             if waited * 100 > notes.arrivals {
                 warnings.push(format!(
-                    "{waited} of {} arrivals found none of the {connections} connections free and \
+                    "{waited} of {} arrivals found no connection of {connections} free and \
                      waited, {} in the mean, which their response times count: with more connections \
                      (`--connections`) they would wait in the server",
                     notes.arrivals,
@@ -505,25 +538,12 @@ impl<'a> Collector<'a> {
             }
             if self.left * 100 > self.started {
                 warnings.push(format!(
-                    "{} of {} transactions were still in flight at the end and are in no histogram: \
-                     the server did not keep up",
-                    self.left, self.started
+                    "{} of {} still in flight at the end, in no histogram: the server did not keep up",
+                    self.left,
+                    figures::count(self.started, "transaction")
                 ));
             }
         }
         self.warnings.append(&mut warnings);
     }
-}
-
-/// True if a failure shows that nobody is there.
-fn is_lost(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::ConnectRefused
-            | ErrorKind::ConnectTimeout
-            | ErrorKind::ConnectOther
-            | ErrorKind::Tls
-            | ErrorKind::Reset
-            | ErrorKind::ClosedEarly
-    )
 }

@@ -18,6 +18,9 @@ use crate::sleeps::{Clock, Sleeps};
 /// The stream of chance of a client's expressions; its number is added.
 const EXPRESSIONS: u64 = 1 << 50;
 
+/// Errors of prepared statements that are not there, or that another client has made.
+const LOST: [&str; 2] = ["26000", "42P05"];
+
 /// A client: its connection, its variables, its chance.
 pub(crate) struct Session {
     /// Its number, from 0, over all threads.
@@ -64,6 +67,17 @@ impl Failed {
     fn of(said: Said) -> Failed {
         let kind = ErrorKind::of_sqlstate(&said.code);
         Failed { kind, message: said.to_string(), lost: said.fatal }
+    }
+
+    /// The same of a statement, with the way out where a pooler has lost what was prepared.
+    fn of_statement(said: Said, protocol: Protocol) -> Failed {
+        let is_lost = LOST.contains(&&*said.code) && protocol == Protocol::Prepared;
+        let mut failed = Failed::of(said);
+        if is_lost {
+            failed.message += "; if a pooler stands between that gives each transaction another connection, let it know \
+                 prepared statements (PgBouncer's max_prepared_statements), or say `--protocol extended`";
+        }
+        failed
     }
 
     fn broken(error: &io::Error) -> Failed {
@@ -366,7 +380,7 @@ impl Session {
             {
                 link.prepared[statement.number] = false;
             }
-            return Err(Stop::Failed(Failed::of(error)));
+            return Err(Stop::Failed(Failed::of_statement(error, scripts.protocol())));
         }
         if let Fetch::Row(prefix) = fetch {
             if fetched.count != 1 {

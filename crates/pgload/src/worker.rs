@@ -131,26 +131,22 @@ impl<'a> Worker<'a> {
         sessions: Vec<Session>,
     ) -> std::io::Result<Worker<'a>> {
         let spec = &post.plan.spec;
+        let number = spec.part.thread(post.number, spec.threads);
+        let threads = spec.part.threads(spec.threads);
         let source = match &spec.load {
             &Load::Closed { think, .. } => Source::Closed {
                 think: (think != Dist::Constant(0.0)).then_some(think),
-                chance: stream(spec.seed, THINKING + u64::from(post.number)),
+                chance: stream(spec.seed, THINKING + u64::from(number)),
             },
             &Load::Open { arrivals, in_flight_max } => Source::Open {
-                schedule: Due::steady(arrivals, spec.seed, post.number, spec.threads),
-                in_flight_max,
+                schedule: Due::steady(arrivals, spec.seed, number, threads),
+                in_flight_max: spec.part.share(in_flight_max),
             },
             Load::Varying { schedule, in_flight_max } => {
                 let warmup_s = spec.warmup.as_secs_f64();
                 Source::Open {
-                    schedule: Due::varying(
-                        schedule,
-                        warmup_s,
-                        spec.seed,
-                        post.number,
-                        spec.threads,
-                    ),
-                    in_flight_max: *in_flight_max,
+                    schedule: Due::varying(schedule, warmup_s, spec.seed, number, threads),
+                    in_flight_max: spec.part.share(*in_flight_max),
                 }
             }
         };
@@ -301,7 +297,7 @@ impl<'a> Worker<'a> {
         self.waiting.push_back(Job { class, intended: due, waits });
     }
 
-    /// Gives waiting arrivals to idle connections; whether there were any.
+    /// Starts waiting arrivals on idle connections; true if it started one.
     fn start_waiting(&mut self) -> bool {
         let mut started = false;
         while !self.waiting.is_empty()

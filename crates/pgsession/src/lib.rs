@@ -20,10 +20,12 @@
 //! - [`session`]: these settings at a server and at the client that has it, while bytes pass;
 //! - [`first_messages`]: the text and the parameters of a Bind in what a client says first, by which a
 //!   job is classified and routed;
-//! - [`classification_cache`]: the classes of texts that come again and again.
+//! - [`classification_cache`]: the classes of texts that come again and again;
+//! - [`health`]: which servers are up, and how far replicas are behind.
 
 pub mod classification_cache;
 pub mod first_messages;
+pub mod health;
 pub mod pipeline;
 pub mod relay;
 pub mod session;

@@ -7,8 +7,15 @@
     reason = "a test that cannot go on stops, and prints what replays it"
 )]
 
+mod bound;
+mod certified;
+mod newest;
 pub mod script;
 pub mod suite;
+
+pub use bound::Bound;
+pub use certified::{certify, fixture};
+pub use newest::Newest;
 
 use pgwire::auth::{Credential, Login, LoginStep, Terms};
 use pgwire::frame::{Frames, HEAD, Limits, Piece, Tag};

@@ -5,6 +5,11 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::Child;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Time for processes to end that were killed: one that writes to a disk ends when that is done.
+const GONE_WITHIN: Duration = Duration::from_secs(10);
 
 /// True if we are root.
 pub(crate) fn is_root() -> bool {
@@ -20,9 +25,13 @@ pub(crate) fn signal(child: &Child, signal: i32) {
 /// Kills a process that leads its group, the group, and all its children, none of which may clean
 /// up. A postmaster's children lead sessions of their own, so its group does not hold them; those
 /// of `initdb` are in its group, and have children. It is stopped first, so that it starts no more.
+/// Its children are gone when this returns, or it has waited for [`GONE_WITHIN`]: the memory that they
+/// share is in use as long as one is left, and the next server on that folder would refuse to start.
 pub(crate) fn kill_all(leader: &Child) -> io::Result<()> {
     let pid = leader.id();
     send(pid, libc::SIGSTOP);
+    // A signal takes effect when its process runs next, and until then another child may come.
+    wait_until(|| matches!(state(pid), None | Some('T' | 't' | 'Z' | 'X')));
     let children = children(pid);
     // Children first: one that notices that its parent is gone would clean up.
     for child in children.as_deref().unwrap_or_default() {
@@ -32,7 +41,24 @@ pub(crate) fn kill_all(leader: &Child) -> io::Result<()> {
     // SAFETY: a plain system call. The leader is not waited for, so the group's number is its own;
     // the call fails where the child leads no group.
     unsafe { libc::kill(-(pid as libc::pid_t), libc::SIGKILL) };
+    let is_gone = |pid: &u32| matches!(state(*pid), None | Some('Z' | 'X'));
+    wait_until(|| children.as_ref().is_ok_and(|all| all.iter().all(is_gone)) || children.is_err());
     children.map(|_| ())
+}
+
+/// Looks until something is so, for a time.
+fn wait_until(is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() && begun.elapsed() < GONE_WITHIN {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// The state of a process, as `ps` has it; none if it is gone.
+fn state(pid: u32) -> Option<char> {
+    let status = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, rest) = status.rsplit_once(')')?;
+    rest.trim_start().chars().next()
 }
 
 fn send(pid: u32, signal: i32) {
@@ -115,6 +141,24 @@ mod tests {
         assert!(children(std::process::id()).unwrap().contains(&child.id()));
         kill_all(&child).unwrap();
         assert!(!child.wait().unwrap().success());
+    }
+
+    /// The story: a server that was killed and started again at once found the memory of the one before in use.
+    #[test]
+    fn all_children_are_gone_when_it_returns() {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "for n in $(seq 200); do sleep 60 & done; wait"]);
+        let mut child = shell.spawn().unwrap();
+        let sleeps = loop {
+            let children = children(child.id()).unwrap();
+            if children.len() == 200 {
+                break children;
+            }
+        };
+        kill_all(&child).unwrap();
+        let left = sleeps.iter().filter(|pid| !matches!(state(**pid), None | Some('Z' | 'X')));
+        assert_eq!(left.count(), 0);
+        child.wait().unwrap();
     }
 
     #[test]

@@ -210,7 +210,7 @@
     const witness = (of, numbers) => {
       for (const [key, , , factor, pick] of ROWS) {
         const value = (numbers && pick(numbers)) ?? undefined;
-        const half = value?.["half-width"];
+        const half = value?.half_width;
         const interval = element("span", { class: "interval" });
         // What is narrower than a nanosecond of a second is the rounding of a sum.
         const width = half > 1e-9 * value?.mean ? half * factor : 0;
@@ -266,7 +266,7 @@
       }
       const live = (of, factor) => {
         const here = found.simulation?.[of];
-        const half = (here?.["half-width"] ?? 0) * factor;
+        const half = (here?.half_width ?? 0) * factor;
         const dot = here && {
           x: found.x,
           y: here.mean * factor,

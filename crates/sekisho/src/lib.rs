@@ -6,4 +6,4 @@
 
 mod verbs;
 
-pub use verbs::main;
+pub use verbs::{formats, main};

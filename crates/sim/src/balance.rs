@@ -6,7 +6,7 @@
 
 use measure::{Estimate, Parts};
 
-use crate::network::{Load, Speed};
+use crate::network::Load;
 use crate::observation::Observation;
 use crate::program::{Op, Program};
 use crate::tally::ClassTally;
@@ -155,34 +155,175 @@ fn least(half_width: f64, few: f64, replications: usize) -> f64 {
     if replications < REPLICATIONS_MIN { half_width.min(few) } else { half_width }
 }
 
-/// A station that is less or more busy than the work that arrives makes it.
+/// Stations that are less or more busy than the work that arrives makes them.
 fn busy(
     program: &Program,
     observations: &[Observation<'_>],
     relation: Parts,
     confidence: f64,
 ) -> Option<String> {
-    let offered = program.offered.as_ref()?;
-    let plain = program.stations.iter().zip(offered).enumerate();
-    let plain = plain.filter(|(_, (station, _))| station.speed == Speed::One);
-    plain.into_iter().find_map(|(at, (station, work))| {
-        let servers = f64::from(station.kind.capacity()?);
-        let pairs: Vec<_> =
-            observations.iter().map(|observation| (observation.stations[at].busy_s / servers, observation.span)).collect();
+    program.offered.as_ref()?.iter().find_map(|offered| {
+        let capacity = |&at: &usize| program.stations[at].kind.capacity().map(f64::from);
+        let servers: f64 = offered.stations.iter().map(capacity).sum::<Option<f64>>()?;
+        let busy_s = |observation: &Observation<'_>| {
+            let all = offered.stations.iter().map(|&at| observation.stations[at].busy_s);
+            (all.sum::<f64>() / servers, observation.span)
+        };
+        let pairs: Vec<_> = observations.iter().map(busy_s).collect();
         let found = relation.ratio(&pairs, confidence)?;
-        let rho = work / servers;
+        let rho = offered.servers / servers;
         let apart = (found.mean - rho).abs();
         let allowed = match relation {
             Parts::Independent => least(found.half_width, FEW_SLACK.1, observations.len()),
             Parts::Neighbours => found.half_width,
         };
         (apart > allowed + BUSY_SLACK).then(|| {
-            format!(
-                "station `{}`: it is busy for {:.2} % of the time, and what arrives would make it {:.2} %",
-                station.name,
-                100.0 * found.mean,
-                100.0 * rho
-            )
+            let names = offered.stations.iter().map(|&at| format!("`{}`", program.stations[at].name));
+            let (seen, due) = (100.0 * found.mean, 100.0 * rho);
+            match &names.collect::<Vec<_>>()[..] {
+                [name] => format!(
+                    "station {name}: it is busy for {seen:.2} % of the time, and what arrives would make it \
+                     {due:.2} %"
+                ),
+                names => format!(
+                    "stations {}: they are busy for {seen:.2} % of their time, and what arrives would make \
+                     them {due:.2} %",
+                    names.join(", ")
+                ),
+            }
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use gate::{GateSpec, ServerSpec};
+    use workload::{Arrivals, Dist};
+
+    use super::*;
+    use crate::network::{Class, Demand, GateNode, Network, Speed, Station, StationKind, Step};
+    use crate::observation::StationCounts;
+    use crate::program::Offered;
+
+    /// Span of each observation \[s\].
+    const SPAN: f64 = 1000.0;
+
+    /// One queue of two servers, to which 1.5 s of work come a second.
+    fn program() -> Program {
+        let mut network = Network::default();
+        let queue = Station::new("disk", StationKind::Queue { servers: 2 });
+        let station = network.add_station(queue);
+        let demand = Demand::Drawn(Dist::Exponential { mean: 0.5 });
+        let load = Load::Open(Arrivals::Poisson { rate: 3.0 });
+        network.add_class(Class::new("jobs", load, vec![Step::Visit { station, demand }]));
+        let program = Program::compile(&network).unwrap();
+        assert_eq!(program.offered, Some(vec![Offered { stations: vec![0], servers: 1.5 }]));
+        program
+    }
+
+    /// Observations in which as many jobs leave as come, with the server time and the growth of each.
+    fn observed(seen: &[(f64, i64)], classes: &[ClassTally], relation: Parts) -> Option<String> {
+        let program = program();
+        let station = |&(busy_s, more)| StationCounts {
+            jobs_s: busy_s,
+            busy_s,
+            served: 3000,
+            lost: 0,
+            more,
+            passed: 1500,
+        };
+        let observations: Vec<Observation<'_>> = seen
+            .iter()
+            .map(|seen| Observation {
+                span: SPAN,
+                classes,
+                gates: Vec::new(),
+                stations: vec![station(seen)],
+                caches: Vec::new(),
+            })
+            .collect();
+        imbalance(&program, &observations, relation)
+    }
+
+    /// Twelve observations near a mean, the even ones a little above it.
+    fn near(busy_s: f64, more: i64) -> Vec<(f64, i64)> {
+        (0..12).map(|at| (busy_s + f64::from(at % 2) - 0.5, more)).collect()
+    }
+
+    #[test]
+    fn a_station_is_as_busy_as_the_work_that_is_brought_to_it() {
+        let classes = [ClassTally::new(&program().classes[0])];
+        for relation in [Parts::Independent, Parts::Neighbours] {
+            let seen = |busy_s: f64| observed(&near(busy_s, 0), &classes, relation);
+            assert_eq!(seen(1500.0), None, "{relation:?}");
+            for (busy_s, percent) in [(750.0, "37.50"), (1980.0, "99.00")] {
+                let why = format!(
+                    "station `disk`: it is busy for {percent} % of the time, and what arrives would \
+                     make it 75.00 %"
+                );
+                assert_eq!(seen(busy_s), Some(why), "{relation:?}");
+            }
+        }
+        // Two replications have hardly an interval: a share of 5 % of the servers' time is all that they
+        // are allowed.
+        let two = |busy_s: f64| {
+            observed(&[(busy_s - 400.0, 0), (busy_s + 400.0, 0)], &classes, Parts::Independent)
+        };
+        assert_eq!(two(1410.0), None);
+        assert!(two(1390.0).is_some_and(|why| why.contains("69.50 % of the time")));
+    }
+
+    /// Whoever does it, the work of a pool keeps its servers busy, all together; servers of speed 2 half as long.
+    #[test]
+    fn a_pool_is_as_busy_as_the_work_that_is_brought_to_it() {
+        let mut network = Network::default();
+        let speed = Speed::Servers(vec![2.0]);
+        for name in ["a", "b"] {
+            let station = Station::new(name, StationKind::Queue { servers: 1 });
+            network.add_station(Station { speed: speed.clone(), ..station });
+        }
+        let spec = GateSpec { servers: vec![ServerSpec { slots: 1 }; 2], ..GateSpec::fifo(1) };
+        let gate =
+            network.add_gate(GateNode { stations: vec![0, 1], ..GateNode::new("pool", spec) });
+        let demand = Demand::Drawn(Dist::Exponential { mean: 1.0 });
+        let load = Load::Open(Arrivals::Poisson { rate: 3.0 });
+        let inside = vec![Step::VisitServer { demand }];
+        network.add_class(Class::new("jobs", load, vec![Step::Hold { gate, inside }]));
+        let program = Program::compile(&network).unwrap();
+        assert_eq!(program.offered, Some(vec![Offered { stations: vec![0, 1], servers: 1.5 }]));
+        let seen = |of_a: f64, of_b: f64| {
+            let station = |busy_s| StationCounts {
+                jobs_s: busy_s,
+                busy_s,
+                served: 1500,
+                lost: 0,
+                more: 0,
+                passed: 1500,
+            };
+            let observation = |at: usize| Observation {
+                span: SPAN,
+                classes: &[],
+                gates: Vec::new(),
+                stations: vec![station(of_a + (at % 2) as f64 - 0.5), station(of_b)],
+                caches: Vec::new(),
+            };
+            let observations: Vec<_> = (0..12).map(observation).collect();
+            busy(&program, &observations, Parts::Independent, 0.999)
+        };
+        assert_eq!(seen(900.0, 600.0), None, "the router's choice is its own");
+        let why = "stations `a`, `b`: they are busy for 60.00 % of their time, and what arrives would make them \
+                   75.00 %";
+        assert_eq!(seen(700.0, 500.0).as_deref(), Some(why));
+    }
+
+    #[test]
+    fn more_and_more_or_fewer_and_fewer_at_a_station_are_told() {
+        let classes = [ClassTally::new(&program().classes[0])];
+        let seen = |more: i64| observed(&near(1500.0, more), &classes, Parts::Independent);
+        let told = |way: &str| {
+            Some(format!("station `disk`: the jobs there become {way} and {way}, by 600 so far"))
+        };
+        assert_eq!((seen(50), seen(-50)), (told("more"), told("fewer")));
+        assert_eq!((seen(1), seen(-1)), (None, None), "one job says nothing");
+    }
 }

@@ -12,6 +12,7 @@ use crate::outcome::{Estimates, Outcome, QUANTILES, Stop};
 use crate::program::Program;
 use crate::replication::Replication;
 use crate::run::{Experiment, Options, Plan, SimError, check, rounds_max};
+use crate::tally::ClassTally;
 
 /// The requests that are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +32,11 @@ pub enum Quantity {
     Response,
     /// A quantile of the response times \[s\], by its q: 0.5, 0.9, 0.95, 0.99 or 0.999.
     Quantile(f64),
-    /// Share of the requests that were turned away, 0 to 1.
+    /// Share of the requests that gates turned away, 0 to 1.
     Refused,
+    /// Share of the requests that failed, 0 to 1: turned away by gates, lost at full stations, or left by clients who lost
+    /// patience or waited no longer. One that is sent again is another one.
+    Failed,
 }
 
 impl Quantity {
@@ -63,6 +67,7 @@ struct ClassSummary {
     /// The ends of the bucket that each is in \[s\].
     quantiles: Option<[(f64, f64); QUANTILES.len()]>,
     refused: Option<f64>,
+    failed: Option<f64>,
 }
 
 impl Comparison {
@@ -173,6 +178,7 @@ impl Comparison {
                 Quantity::Response => summary.response.map(alone),
                 Quantity::Quantile(q) => Some(summary.quantiles?[quantile(q)?]),
                 Quantity::Refused => summary.refused.map(alone),
+                Quantity::Failed => summary.failed.map(alone),
             }
         };
         let bounds: Option<Vec<(f64, f64)>> =
@@ -277,25 +283,26 @@ fn comparison_of(experiments: &mut [Experiment<'_>], options: &Options) -> Compa
 
 fn summarise(replication: &mut Replication<'_>) -> Summary {
     let span = replication.accumulate();
-    let summary =
-        |completed: u64, refused: u64, response_sum: f64, histogram: &Histogram| ClassSummary {
+    let summary = |of: &[&ClassTally], histogram: &Histogram| {
+        let count =
+            |count: fn(&ClassTally) -> u64| of.iter().map(|class| count(class)).sum::<u64>();
+        let completed = count(|class| class.completed);
+        let share = |failed: u64| {
+            (completed + failed > 0).then(|| failed as f64 / (completed + failed) as f64)
+        };
+        let response_sum: f64 = of.iter().map(|class| class.response_sum).sum();
+        ClassSummary {
             throughput: completed as f64 / span,
             response: (completed > 0).then(|| response_sum / completed as f64),
             quantiles: (completed > 0).then(|| QUANTILES.map(|q| histogram.quantile_bounds(q))),
-            refused: (completed + refused > 0)
-                .then(|| refused as f64 / (completed + refused) as f64),
-        };
-    let classes = &replication.classes;
+            refused: share(count(|class| class.refused)),
+            failed: share(count(ClassTally::failed)),
+        }
+    };
+    let classes: Vec<&ClassTally> = replication.classes.iter().collect();
     let mut merged = Histogram::new();
     classes.iter().for_each(|class| merged.merge(&class.histogram));
-    let all = summary(
-        classes.iter().map(|class| class.completed).sum(),
-        classes.iter().map(|class| class.refused).sum(),
-        classes.iter().map(|class| class.response_sum).sum(),
-        &merged,
-    );
-    let each = classes
-        .iter()
-        .map(|class| summary(class.completed, class.refused, class.response_sum, &class.histogram));
+    let all = summary(&classes, &merged);
+    let each = classes.iter().map(|class| summary(&[class], &class.histogram));
     Summary([all].into_iter().chain(each).collect())
 }

@@ -31,6 +31,7 @@
 //! ```
 
 mod agenda;
+pub mod agents;
 mod balance;
 mod cache;
 mod calendar;
@@ -59,5 +60,6 @@ pub use outcome::{
     CacheOutcome, ClassInterval, ClassOutcome, GateOutcome, Interval, NodeInterval, Outcome,
     SizeOutcome, SizeRange, StationOutcome, Stop,
 };
+pub use program::equal_shares;
 pub use run::{Options, Plan, SimError, run};
 pub use sweep::sweep;

@@ -289,6 +289,11 @@ impl GateNode {
         let (stations, speeds) = (Vec::new(), Vec::new());
         GateNode { name: name.into(), spec, stations, speeds, control: None }
     }
+
+    /// Speed at which jobs with a slot of this server are served.
+    pub fn speed(&self, server: usize) -> f64 {
+        self.speeds.get(server).copied().unwrap_or(1.0)
+    }
 }
 
 /// Hardware that does the work, not policy.
@@ -312,6 +317,37 @@ impl Station {
     pub fn new(name: &str, kind: StationKind) -> Station {
         let (room, order, speed) = (None, Order::Fifo, Speed::One);
         Station { name: name.into(), kind, room, order, speed }
+    }
+
+    /// The most work that it can do in a second, all its servers together \[s\]; none where it serves all at once.
+    pub fn speed_max(&self) -> Option<f64> {
+        let capacity = f64::from(self.kind.capacity()?);
+        Some(match &self.speed {
+            Speed::One => capacity,
+            Speed::Servers(speeds) => speeds.iter().sum(),
+            Speed::Curve(curve) => curve.iter().copied().fold(0.0, f64::max),
+        })
+    }
+
+    /// The work that it does in a second when very many jobs are there \[s\]; none where it serves all at once.
+    pub fn speed_of_many(&self) -> Option<f64> {
+        match &self.speed {
+            Speed::Curve(curve) => curve.last().copied(),
+            Speed::One | Speed::Servers(_) => self.speed_max(),
+        }
+    }
+
+    /// The most work of one job that it can do in a second, whoever else is there \[s\].
+    pub fn speed_of_one(&self) -> f64 {
+        match &self.speed {
+            Speed::One => 1.0,
+            Speed::Servers(speeds) => speeds.iter().copied().fold(0.0, f64::max),
+            // Each job has an equal part.
+            Speed::Curve(curve) => {
+                let parts = (1..).zip(curve).map(|(jobs, speed)| speed / f64::from(jobs));
+                parts.fold(0.0, f64::max)
+            }
+        }
     }
 
     /// True if it is served as its kind alone says, without a bound.

@@ -146,8 +146,10 @@ pub enum SizeRange {
 pub struct GateOutcome {
     /// The gate's name.
     pub name: String,
-    /// Slots, over all servers.
+    /// Slots, over all servers, at the start.
     pub slots: u32,
+    /// True if a controller or the agenda may change them.
+    pub slots_change: bool,
     /// Jobs that got a slot [1/s].
     pub started: Estimate,
     /// Mean wait of those \[s\].
@@ -472,6 +474,7 @@ fn gate(program: &Program, estimator: &Estimator<'_>, at: usize) -> GateOutcome 
     GateOutcome {
         name: node.name.clone(),
         slots: node.spec.servers.iter().map(|server| server.slots).sum(),
+        slots_change: node.control.is_some() || program.changes_slots(at),
         started: estimator.rate(|observation| observation.gates[at].started as f64),
         wait: estimator.ratio(|observation| {
             (observation.gates[at].wait_sum, observation.gates[at].started as f64)

@@ -14,9 +14,12 @@ use crate::network::{
 mod check;
 mod closed;
 mod flow;
+mod shared;
 
 use closed::LongRun;
 use flow::Flow;
+pub(crate) use flow::Offered;
+pub use shared::equal_shares;
 
 /// One operation of a compiled route.
 #[derive(Clone, Debug)]
@@ -102,14 +105,22 @@ pub(crate) struct Program {
     pub(crate) initial_places: Vec<Vec<(u32, u32)>>,
     /// The open class that stays longest and the mean time that it stays for its services alone \[s\].
     pub(crate) longest_stay: (usize, f64),
-    /// The work that arrives at each station a second, where all of it is known.
-    pub(crate) offered: Option<Vec<f64>>,
+    /// The servers that the work which arrives keeps busy, where all of it is known.
+    pub(crate) offered: Option<Vec<Offered>>,
 }
 
 /// The deepest nesting of gates; more is surely a mistake in the scenario.
 const DEPTH_MAX: usize = 16;
 
 impl Program {
+    /// True if the agenda changes slots of this gate.
+    pub(crate) fn changes_slots(&self, at: usize) -> bool {
+        let changes = self.agenda.iter().flat_map(|agenda| &agenda.changes);
+        changes.into_iter().any(
+            |change| matches!(change.what, crate::agenda::Changed::Slots { gate, .. } if gate == at),
+        )
+    }
+
     /// Compiles and checks.
     ///
     /// # Errors
@@ -171,13 +182,14 @@ impl Program {
             }
             program.ops.push(Op::Done);
         }
+        flow.split(network);
         flow.check(network)?;
         if network.agenda.is_none() {
             let LongRun { initial_places, relaxation_s } = flow.closed.long_run(network, &flow);
             program.relaxation_s = flow.relaxation_s(network).max(relaxation_s);
             program.initial_places = initial_places;
         }
-        program.offered = flow.is_whole.then(|| flow.work.clone());
+        program.offered = flow.is_whole.then(|| flow.offered(network));
         let forks = program.ops.iter().any(|op| matches!(op, Op::Fork { .. }));
         let traces = program.classes.iter().any(|class| matches!(class.load, Load::Trace(_)));
         program.has_rare_states = program.impatient || program.blocks || forks || traces;
@@ -230,7 +242,7 @@ impl Compiler<'_> {
                         "its route visits station {station}, which does not exist"
                     )));
                 }
-                self.demand(*station, demand, rate)?;
+                self.demand(*station, demand, rate, 1.0)?;
                 self.ops.push(Op::Visit { station: *station as u32, demand: demand.clone() });
             }
             Step::VisitServer { demand } => self.visit_server(demand, rate)?,
@@ -356,24 +368,15 @@ impl Compiler<'_> {
                 ),
             ));
         }
-        // A router that looks at nothing gives each server its share; any other could at best find
-        // the shares that keep all stations equally busy.
-        let capacity = |station: usize| {
-            self.network.stations[station].kind.capacity().map_or(f64::INFINITY, f64::from)
-        };
         let shares = node.spec.shares();
-        let total: f64 = node.stations.iter().map(|&station| capacity(station)).sum();
-        // At the speed of the fastest server it is the least work.
-        let speed = node.speeds.iter().copied().fold(f64::NAN, f64::max);
-        self.flow.is_whole &= speed.is_nan() && shares.is_some();
-        let rate = if speed.is_nan() { rate } else { rate / speed };
-        for (at, &station) in node.stations.iter().enumerate() {
-            let share = match (&shares, capacity(station)) {
-                (Some(shares), _) => shares[at],
-                (None, own) if total.is_finite() => own / total,
-                _ => 0.0,
-            };
-            self.demand(station, demand, rate * share)?;
+        match shares {
+            // A router that looks at nothing gives each server its share.
+            Some(shares) => {
+                for (server, (&station, share)) in node.stations.iter().zip(shares).enumerate() {
+                    self.demand(station, demand, rate * share, node.speed(server))?;
+                }
+            }
+            None => self.demand_of_any(gate, demand, rate)?,
         }
         self.ops.push(Op::VisitServer { gate: gate as u32, demand: demand.clone() });
         Ok(())
@@ -480,7 +483,83 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    fn demand(&mut self, station: usize, demand: &Demand, rate: f64) -> Result<(), NetworkError> {
+    /// A visit of a station by a job whose work is done at this speed there.
+    fn demand(
+        &mut self,
+        station: usize,
+        demand: &Demand,
+        rate: f64,
+        speed: f64,
+    ) -> Result<(), NetworkError> {
+        let (mean, square) = self.moments(demand)?;
+        let (mean, square) = (mean / speed, square / (speed * speed));
+        self.flow.station_fed[station] = true;
+        let fastest = self.network.stations[station].speed_of_one();
+        let (visit, least) = ((rate, mean, square), mean / fastest);
+        match self.thinned {
+            false if self.is_closed() => {
+                let at = (station, &*self.around);
+                self.flow.closed.add(self.network, at, visit, least);
+            }
+            false => {
+                self.flow.add(station, &self.around, visit, least);
+                self.served += rate * least;
+            }
+            true => self.flow.is_whole = false,
+        }
+        self.may_lose(station);
+        Ok(())
+    }
+
+    /// The demand of a job that goes to any of a gate's stations.
+    fn demand_of_any(
+        &mut self,
+        gate: usize,
+        demand: &Demand,
+        rate: f64,
+    ) -> Result<(), NetworkError> {
+        let network = self.network;
+        let node = &network.gates[gate];
+        let stations: Vec<(usize, f64)> =
+            (0..).zip(&node.stations).map(|(server, &at)| (at, node.speed(server))).collect();
+        if self.is_closed() {
+            // Roughly: clients move until all are equally busy.
+            let speeds =
+                stations.iter().map(|&(at, speed)| Some(speed * network.stations[at].speed_max()?));
+            let total: Option<f64> = speeds.clone().sum();
+            for (&(station, own), speed) in stations.iter().zip(speeds) {
+                let share = speed.zip(total).map_or(0.0, |(speed, total)| speed / total);
+                self.demand(station, demand, rate * share, own)?;
+            }
+            return Ok(());
+        }
+        let (mean, square) = self.moments(demand)?;
+        stations.iter().for_each(|&(station, _)| self.flow.station_fed[station] = true);
+        let fastest =
+            stations.iter().map(|&(at, speed)| speed * network.stations[at].speed_of_one());
+        let least = mean / fastest.fold(f64::MIN_POSITIVE, f64::max);
+        // Who does how much, and so how long it takes, is not known.
+        self.flow.is_whole &= stations.iter().all(|(_, speed)| *speed == stations[0].1);
+        if self.thinned {
+            self.flow.is_whole = false;
+        } else {
+            self.flow.add_shared((gate, &stations), &self.around, (rate, mean, square), least);
+            self.served += rate * least;
+        }
+        stations.iter().for_each(|&(station, _)| self.may_lose(station));
+        Ok(())
+    }
+
+    /// Who finds a station full may be lost, and goes no further.
+    fn may_lose(&mut self, station: usize) {
+        if self.network.stations[station].room.is_some() {
+            self.thinned = true;
+            self.flow.is_whole = false;
+        }
+    }
+
+    /// The mean and the mean square of a demand \[s, s^2\].
+    fn moments(&self, demand: &Demand) -> Result<(f64, f64), NetworkError> {
         let mut square = None;
         let mean = match (demand, &self.class.sizes) {
             (Demand::Drawn(dist), _) => {
@@ -509,28 +588,8 @@ impl Compiler<'_> {
                 ));
             }
         };
-        self.flow.station_fed[station] = true;
         // Where it is not known, as if it were exponential.
-        let square = square.unwrap_or(2.0 * mean * mean);
-        let fastest = check::speed_of_one(&self.network.stations[station]);
-        let (visit, least) = ((rate, mean, square), mean / fastest);
-        match self.thinned {
-            false if self.is_closed() => {
-                let at = (station, &*self.around);
-                self.flow.closed.add(self.network, at, visit, least);
-            }
-            false => {
-                self.flow.add(station, &self.around, visit, least);
-                self.served += rate * least;
-            }
-            true => self.flow.is_whole = false,
-        }
-        // Who finds it full may be lost, and goes no further.
-        if self.network.stations[station].room.is_some() {
-            self.thinned = true;
-            self.flow.is_whole = false;
-        }
-        Ok(())
+        Ok((mean, square.unwrap_or(2.0 * mean * mean)))
     }
 
     fn no_sizes(&self) -> NetworkError {

@@ -19,6 +19,9 @@ pub(crate) struct StationState {
     accumulated: Time,
     /// Number of servers that can be busy at once.
     capacity: u32,
+    /// Where the speed depends on the number of jobs: as many servers as are busy with 0, 1, 2, ... of them, when all are
+    /// at the largest speed; else empty.
+    busy_with: Vec<f64>,
     pub(crate) service: Service,
     /// Number of jobs that there is room for.
     pub(crate) room: u32,
@@ -80,6 +83,7 @@ impl StationState {
             busy_area: 0.0,
             accumulated: Time::ZERO,
             capacity,
+            busy_with: busy_with(station),
             service,
             room: station.room.map_or(u32::MAX, |(room, _)| room),
             full: station.room.map_or(WhenFull::Lose, |(_, full)| full),
@@ -112,7 +116,16 @@ impl StationState {
         let span = span_ns(self.accumulated, now);
         self.accumulated = now;
         self.jobs_area += f64::from(self.jobs) * span;
-        self.busy_area += f64::from(self.jobs.min(self.capacity)) * span;
+        self.busy_area += self.busy() * span;
+    }
+
+    /// Servers that are busy.
+    #[inline]
+    fn busy(&self) -> f64 {
+        match self.busy_with.last() {
+            None => f64::from(self.jobs.min(self.capacity)),
+            Some(last) => *self.busy_with.get(self.jobs as usize).unwrap_or(last),
+        }
     }
 
     pub(crate) fn reset(&mut self, now: Time) {
@@ -127,6 +140,14 @@ impl StationState {
     pub(crate) fn mark(&mut self) {
         (self.jobs_before, self.served_before) = (self.jobs, self.served);
     }
+}
+
+/// As many servers as are busy with 0, 1, 2, ... jobs at a station that has a speed curve; of another, none.
+fn busy_with(station: &Station) -> Vec<f64> {
+    let Speed::Curve(curve) = &station.speed else { return Vec::new() };
+    let servers = station.kind.capacity().map_or(1.0, f64::from);
+    let most = curve.iter().copied().fold(0.0, f64::max);
+    std::iter::once(0.0).chain(curve.iter().map(|speed| servers * speed / most)).collect()
 }
 
 /// The time from one moment to a later one \[ns\]; it fits an i64, because the clock ends before.

@@ -312,6 +312,10 @@ pub(crate) fn quantile(value: f64) -> Result<f64, SolveError> {
     if (0.0..1.0).contains(&value) { Ok(value) } else { Err(SolveError::Quantile { value }) }
 }
 
+/// A utilisation from this on is 1: what is missing is the rounding of rates and visits. Where 0.3 a second come and each
+/// visits a station 1 / (1 - 0.7) times for 1 s, rho is 1 - 1e-16, and the mean response would be 3e16 s.
+pub(crate) const FULL: f64 = 1.0 - 1e-12;
+
 /// Utilisation, rho, of a station of `servers` servers, where it is below 1.
 pub(crate) fn stable(
     place: impl FnOnce() -> String,
@@ -321,7 +325,7 @@ pub(crate) fn stable(
 ) -> Result<f64, SolveError> {
     let c = f64::from(servers);
     let rho = lambda * demand / c;
-    if rho < 1.0 {
+    if rho < FULL {
         Ok(rho)
     } else {
         Err(SolveError::Unstable { place: place(), rho, rate_max: c / demand })

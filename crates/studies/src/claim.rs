@@ -11,10 +11,13 @@ use std::collections::BTreeSet;
 
 use advise::Approximation;
 use cli::Verdict;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Verdict on a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema, Serialize, Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Finding {
     /// It holds, and the text prints a number for it.

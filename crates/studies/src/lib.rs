@@ -5,17 +5,19 @@
 //!   formula, simulation, measurement ──▶ Judged, one a claim ──▶ verdict ──▶ text, page, JSON
 //! ```
 //!
-//! A paper is a module: [`fujita`], [`nakamura`], [`ohmae`], [`yamamoto`]. A claim counts as reproduced
+//! A paper is a module: [`fujita`], [`nakamura`], [`ohmae`], [`oshiro`], [`yamamoto`]. A claim counts as reproduced
 //! only where a value could have contradicted it. Measurements announce themselves and end within
 //! seconds of an interrupt ([`Measuring`]); a TP monitor of their own is a [`Gate`].
 
 pub mod fujita;
 pub mod nakamura;
 pub mod ohmae;
+pub mod oshiro;
 pub mod present;
 pub mod yamamoto;
 
 mod claim;
+mod drawn;
 mod measuring;
 mod monitor;
 mod reproduced;
@@ -65,6 +67,26 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    /// Hit ratios that a store can only confirm were counted as measured.
+    #[test]
+    fn the_readme_of_yamamoto_counts_what_could_have_failed_on_a_server() {
+        let registry = yamamoto::registry();
+        let live = registry.claims.iter().filter(|claim| claim.live);
+        let expected: Vec<Finding> = live.map(|claim| claim.expect).collect();
+        let count = |is: fn(&Finding) -> bool| expected.iter().filter(|one| is(one)).count();
+        let counted = count(|one| one.counts());
+        let holds = counted - count(|one| *one == Finding::DoesNotReproduce);
+        let taken = count(|one| *one == Finding::Taken);
+        let flat = readme!("studies/yamamoto/README.md").split_whitespace();
+        let flat = flat.collect::<Vec<_>>().join(" ");
+        for words in [
+            format!("{holds} of {counted} more claims that could have failed"),
+            format!("{taken} on the hit ratio are taken"),
+        ] {
+            assert!(flat.contains(&words), "the README lacks `{words}`");
         }
     }
 }

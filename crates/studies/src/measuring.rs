@@ -25,7 +25,7 @@ pub enum Extent {
 #[derive(Debug)]
 pub struct Measuring<'a> {
     pub(super) seed: u64,
-    /// Length of each measured run \[s\].
+    /// Length of each measured run \[s\]; 0 where work and not time is what a run is made of.
     pub(super) seconds: f64,
     pub(super) extent: Extent,
     server: Settings,
@@ -162,9 +162,9 @@ impl<'a> Measuring<'a> {
             Extent::Small => "small",
         };
         let version = self.version.get().map(|version| ("PostgreSQL", version.clone(), ""));
-        let own =
-            [("setting", extent.into(), ""), ("length of a run", self.seconds.to_string(), "s")];
-        let all = version.into_iter().chain(own);
+        let length =
+            (self.seconds > 0.0).then(|| ("length of a run", self.seconds.to_string(), "s"));
+        let all = version.into_iter().chain([("setting", extent.into(), "")]).chain(length);
         all.map(|(key, value, unit)| (key.into(), value, unit.into())).collect()
     }
 }

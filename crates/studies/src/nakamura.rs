@@ -105,7 +105,7 @@ mod tests {
         let mut runs = disks::Runs::simulate(Effort { requests: 2_000, runs: 2 }, 1).unwrap();
         let told = |runs: &disks::Runs| {
             let judged = disks::judge(&registry, runs).unwrap();
-            let object = present::json(&registry, &judged, Verdict::Holds, 1);
+            let object = serde_json::to_value(present::answer(&registry, &judged, 1)).unwrap();
             let claims = object["claims"].as_array().unwrap();
             let of = |claim: &&serde_json::Value| claim["approximate"] == true;
             let claims: Vec<String> =

@@ -6,7 +6,8 @@ use advise::Approximation;
 use cli::text::{Table, paragraph};
 use cli::{Failure, Verdict};
 use report::{Cell, Column, Outcome, Report, Section, Table as PageTable};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::claim::{Claim, Finding, Judged, Registry};
 use crate::Reproduced;
@@ -50,12 +51,15 @@ pub fn text(registry: &Registry, judged: &[Judged], verdict: Verdict, seed: u64)
     let (live, model): (Vec<&Judged>, Vec<&Judged>) =
         own.into_iter().partition(|one| registry.claim(&one.id).live);
     let mut table = Table::new(&["claim", "paper", "formula", "simulated", "finding"]);
-    for one in model {
+    for one in &model {
         let claim = registry.claim(&one.id);
         let values = [&claim.title, &claim.paper, &one.formula, &one.simulation].map(Clone::clone);
         table.row(values.into_iter().chain([word(one)]).collect());
     }
-    text += &table.to_string();
+    // A paper of measurements alone has no table of a model.
+    if !model.is_empty() {
+        text += &table.to_string();
+    }
     if !live.is_empty() {
         let head = ["claim, measured", "paper", "formula", "simul.", "measured", "finding"];
         let mut table = Table::new(&head);
@@ -64,7 +68,8 @@ pub fn text(registry: &Registry, judged: &[Judged], verdict: Verdict, seed: u64)
             let values = [&claim.title, &claim.paper, &one.formula, &one.simulation, &one.measured];
             table.row(values.map(Clone::clone).into_iter().chain([word(one)]).collect());
         }
-        let _ = write!(text, "\n{table}");
+        let gap = if model.is_empty() { "" } else { "\n" };
+        let _ = write!(text, "{gap}{table}");
     }
     if !taken.is_empty() {
         let mut table = Table::new(&["taken from the paper", "paper", "formula", "simulated"]);
@@ -137,41 +142,97 @@ fn why(claim: &Claim, one: &Judged) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// One object with everything that the text says.
-pub fn json(registry: &Registry, judged: &[Judged], verdict: Verdict, seed: u64) -> Value {
-    let claims = judged.iter().map(|one| {
+/// A study with everything that the text says.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Study")]
+pub struct Answer<'a> {
+    /// Name of the study.
+    study: &'a str,
+    /// True if the formula's numbers are approximate.
+    approximate: bool,
+    /// The largest relative error where the formula was tried.
+    error: Option<f64>,
+    /// The finding in one line.
+    line: String,
+    /// Seed of all that was drawn.
+    seed: u64,
+    /// The claims, each with its finding.
+    claims: Vec<ClaimAnswer<'a>>,
+}
+
+/// A claim of a paper, as it was found.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Claim")]
+struct ClaimAnswer<'a> {
+    /// Its number.
+    id: &'a str,
+    /// Section, figure, equation.
+    place: &'a str,
+    /// The claim in words.
+    says: &'a str,
+    /// The paper's value.
+    paper: &'a str,
+    /// Value by the formula.
+    formula: &'a str,
+    /// True if the formula is no exact one.
+    approximate: bool,
+    /// Largest relative error of the formula where it was tried.
+    error: Option<f64>,
+    /// Value by simulation.
+    simulation: &'a str,
+    /// Measured value.
+    measured: &'a str,
+    /// Finding.
+    finding: Finding,
+    /// Finding that is expected.
+    expected: Finding,
+    /// True if the finding is the expected one.
+    as_expected: bool,
+    /// Finding in words.
+    found: &'a str,
+    /// Explanation.
+    why: &'a str,
+    /// True if it counts among the claims that could have failed.
+    counts: bool,
+    /// Evidence that could have contradicted it.
+    could_fail: &'a str,
+    /// Values in place of those that were found that would have contradicted it.
+    refuted_by: Option<&'a str>,
+}
+
+/// Everything that the text says, as fields.
+pub fn answer<'a>(registry: &'a Registry, judged: &'a [Judged], seed: u64) -> Answer<'a> {
+    let claim = |one: &'a Judged| {
         let claim = registry.claim(&one.id);
-        json!({
-            "id": one.id,
-            "place": claim.place,
-            "says": claim.says,
-            "paper": claim.paper,
-            "formula": one.formula,
-            "approximate": one.approximation.approximate,
-            "error": one.approximation.error,
-            "simulation": one.simulation,
-            "measured": one.measured,
-            "finding": one.finding,
-            "expected": claim.expect,
-            "as_expected": one.is_expected(),
-            "found": one.found,
-            "why": claim.why,
-            "counts": one.finding.counts(),
-            "could_fail": claim.fails,
-            "refuted_by": one.refuted_by,
-        })
-    });
+        ClaimAnswer {
+            id: &one.id,
+            place: &claim.place,
+            says: &claim.says,
+            paper: &claim.paper,
+            formula: &one.formula,
+            approximate: one.approximation.approximate,
+            error: one.approximation.error,
+            simulation: &one.simulation,
+            measured: &one.measured,
+            finding: one.finding,
+            expected: claim.expect,
+            as_expected: one.is_expected(),
+            found: &one.found,
+            why: &claim.why,
+            counts: one.finding.counts(),
+            could_fail: &claim.fails,
+            refuted_by: one.refuted_by.as_deref(),
+        }
+    };
     let by_formula: Approximation = judged.iter().map(|one| one.approximation).collect();
-    json!({
-        "study": registry.study,
-        "approximate": by_formula.approximate,
-        "error": by_formula.error,
-        "verdict": verdict.word(),
-        "exit_code": verdict.code(),
-        "line": line(judged),
-        "seed": seed,
-        "claims": claims.collect::<Vec<_>>(),
-    })
+    Answer {
+        study: &registry.study,
+        approximate: by_formula.approximate,
+        error: by_formula.error,
+        line: line(judged),
+        seed,
+        claims: judged.iter().map(claim).collect(),
+    }
 }
 
 /// The report: the verdict, all claims in a table, then the figures.
@@ -184,15 +245,9 @@ pub fn page(
     verdict: Verdict,
     seed: u64,
 ) -> Result<Report, Failure> {
-    let outcome = match verdict {
-        Verdict::Holds => Outcome::Holds,
-        Verdict::Inconclusive => Outcome::Inconclusive,
-        Verdict::Fails | Verdict::DoesNotFit => Outcome::Fails,
-        Verdict::Invalid | Verdict::Interrupted => Outcome::Invalid,
-    };
     let judged = &reproduced.judged;
     let mut page = Report::new(format!("Reproduced: {}", registry.study))
-        .verdict(outcome, line(judged))
+        .verdict(verdict.into(), line(judged))
         .lead(registry.title.as_str())
         .fact("seed", seed.to_string(), "");
     for (key, value, unit) in &reproduced.facts {
@@ -228,11 +283,6 @@ fn values(registry: &Registry, caption: &str, judged: &[&Judged]) -> Result<Page
     let mut table = PageTable::new(caption, heads.map(Column::plain));
     for one in judged {
         let claim = registry.claim(&one.id);
-        let as_expected = match one.verdict() {
-            Verdict::Holds => Outcome::Holds,
-            Verdict::Inconclusive => Outcome::Inconclusive,
-            _ => Outcome::Fails,
-        };
         let words = [
             claim.title.as_str(),
             &claim.place,
@@ -242,7 +292,8 @@ fn values(registry: &Registry, caption: &str, judged: &[&Judged]) -> Result<Page
             &one.measured,
             one.finding.word(),
         ];
-        let cells = words.into_iter().map(Cell::from).chain([Cell::from(as_expected)]);
+        let cells =
+            words.into_iter().map(Cell::from).chain([Cell::from(Outcome::from(one.verdict()))]);
         table = table.row(cells).map_err(Failure::defect)?;
     }
     Ok(table)
@@ -310,9 +361,8 @@ mod tests {
     #[test]
     fn page_and_json_hold_every_claim() {
         let (registry, judged) = judged(false);
-        let object = json(&registry, &judged, Verdict::Holds, 7);
+        let object = serde_json::to_value(answer(&registry, &judged, 7)).unwrap();
         assert_eq!(object["claims"][1]["finding"], "does-not-reproduce");
-        assert_eq!(object["exit_code"], 0);
         assert_eq!(object["claims"][0]["could_fail"], "another number");
         assert!(object["claims"][0]["refuted_by"].is_string(), "{object}");
         let reproduced = Reproduced { judged, sections: Vec::new(), facts: Vec::new() };
@@ -337,7 +387,7 @@ mod tests {
         let said = text(&registry, &judged, Verdict::Holds, 7);
         let first = said.split("\n\n").next().unwrap().split_whitespace().collect::<Vec<_>>();
         assert!(first.join(" ").contains("; its formula is approximate within 35 %"), "{said}");
-        let object = json(&registry, &judged, Verdict::Holds, 7);
+        let object = serde_json::to_value(answer(&registry, &judged, 7)).unwrap();
         assert_eq!((&object["approximate"], &object["error"]), (&true.into(), &0.35.into()));
         assert_eq!(object["claims"][0]["approximate"], true);
         assert_eq!(object["claims"][1]["approximate"], false);

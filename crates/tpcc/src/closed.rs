@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use measure::{ClassSpec, LoadShape, RunHeader, RunRecord, RunSummary, Until};
+use measure::{ClassSpec, LoadShape, RunHeader, RunRecord, RunSummary, Until, figures};
 use workload::tpcc::Kind;
 
 use super::record::{End, Record};
@@ -62,12 +62,18 @@ impl Record {
             command: Vec::new(),
             seed: plan.seed,
             host: self.host.clone(),
-            target: format!("TPC-C-like, {} warehouses: {}", plan.warehouses, words.join(" ")),
+            target: format!(
+                "TPC-C-like, {}: {}",
+                figures::count(plan.warehouses.into(), "warehouse"),
+                words.join(" ")
+            ),
             load: LoadShape::Closed { clients: plan.connections, think_s: 0.0 },
             until: Until::Seconds(plan.measure.as_secs_f64()),
             warmup_s: plan.ramp.as_secs_f64(),
             classes: Kind::ALL.iter().map(class).collect(),
             settings: self.closed_settings(),
+            part: None,
+            merged: Vec::new(),
         };
         let interrupted = matches!(self.end, End::Interrupted(_));
         let summary =

@@ -17,8 +17,10 @@ use std::time::Duration;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{
+    AlertDescription, CertificateError, ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier,
+};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 use tokio_postgres::config::{Host, SslMode};
@@ -39,7 +41,7 @@ const PORT: u16 = 5432;
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The database, or the way to it, refuses.
-    #[error("{}", reason(.0))]
+    #[error("{}", refusal(.0))]
     Refused(#[from] Error),
     /// The database is not where load may go, or nowhere.
     #[error(transparent)]
@@ -99,7 +101,21 @@ pub enum PlaceError {
 pub struct Config {
     place: tokio_postgres::Config,
     trust: Trust,
+    identity: Option<Identity>,
     reach: Reach,
+}
+
+/// Certificates that are shown to a server that asks for them, one's own first, and its key.
+#[derive(Clone, PartialEq, Eq)]
+struct Identity {
+    certificates: Vec<CertificateDer<'static>>,
+    key: Arc<PrivateKeyDer<'static>>,
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Identity({})", self.certificates.len())
+    }
 }
 
 /// Whom to trust on an encrypted way.
@@ -163,7 +179,7 @@ impl Config {
     /// belong together.
     pub fn within(&self, reach: Reach) -> Result<Config, PlaceError> {
         let place = addressed(&self.place, reach)?;
-        Ok(Config { place, trust: self.trust.clone(), reach })
+        Ok(Config { place, reach, ..self.clone() })
     }
 
     /// The addresses that it connects to: those looked up and allowed, or, if nobody has asked yet,
@@ -200,8 +216,29 @@ impl Config {
         Ok(())
     }
 
+    /// Shows a certificate to a server that asks for one: one's own first, then those between it and its
+    /// authority.
+    ///
+    /// # Errors
+    /// If there is none, or the key is another's.
+    pub fn identify(
+        &mut self,
+        certificates: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<(), rustls::Error> {
+        // Whoever builds the way later has it that this works.
+        builder(&Arc::new(ring::default_provider()))
+            .with_root_certificates(RootCertStore::empty())
+            .with_client_auth_cert(certificates.clone(), key.clone_key())?;
+        self.identity = Some(Identity { certificates, key: Arc::new(key) });
+        Ok(())
+    }
+
     /// Connects; a task of the runtime drives the connection, which ends with the client.
-    pub(super) async fn open(&self) -> Result<Client, ConnectError> {
+    ///
+    /// # Errors
+    /// If the place is out of reach, says nothing in time, or lets nobody in.
+    pub async fn open(&self) -> Result<Client, ConnectError> {
         let mut place = self.judged()?;
         // As libpq does: on a socket of the same machine nothing is encrypted.
         if place.get_hosts().iter().all(|host| matches!(host, Host::Unix(_))) {
@@ -237,13 +274,92 @@ impl Config {
             }
             Trust::Named(roots) => by_authority(roots, &provider),
         };
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("ring has what the default protocols need")
-            .dangerous()
-            .with_custom_certificate_verifier(verifier)
-            .with_no_client_auth();
+        let builder = builder(&provider).dangerous().with_custom_certificate_verifier(verifier);
+        let config = match &self.identity {
+            None => builder.with_no_client_auth(),
+            Some(Identity { certificates, key }) => builder
+                .with_client_auth_cert(certificates.clone(), key.clone_key())
+                .expect("it was tried when it was given"),
+        };
         Encryption(Arc::new(config))
+    }
+}
+
+fn builder(provider: &Arc<CryptoProvider>) -> ConfigBuilder<ClientConfig, WantsVerifier> {
+    ClientConfig::builder_with_provider(Arc::clone(provider))
+        .with_safe_default_protocol_versions()
+        .expect("ring has what the default protocols need")
+}
+
+/// The failure of an encrypted way in words, with the way out where one is known; none if the failure is not of the
+/// encryption.
+pub fn encryption_failure(error: &io::Error) -> Option<String> {
+    use AlertDescription as Alert;
+    let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+    let way_out = match error {
+        rustls::Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => {
+            "name the host as its certificate does, or say sslmode=verify-ca, which takes any name"
+        }
+        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+            "none of the trusted authorities has signed the server's certificate: name the file of the one \
+             that has, as in sslrootcert=/etc/ssl/ca.pem"
+        }
+        rustls::Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        ) => "the server's certificate has expired: let it have a new one",
+        rustls::Error::AlertReceived(Alert::CertificateRequired) => {
+            "the server wants a certificate of its clients: name yours, as in sslcert=FILE&sslkey=FILE"
+        }
+        rustls::Error::AlertReceived(
+            Alert::UnknownCA
+            | Alert::BadCertificate
+            | Alert::UnsupportedCertificate
+            | Alert::CertificateRevoked
+            | Alert::CertificateExpired
+            | Alert::CertificateUnknown
+            | Alert::DecryptError,
+        ) => {
+            "the server refuses the certificate that it was shown: name one in sslcert and sslkey that an \
+             authority of its ssl_ca_file has signed"
+        }
+        other => return Some(other.to_string()),
+    };
+    Some(format!("{error}; {way_out}"))
+}
+
+/// The way out of a server's refusal, by its SQLSTATE and its message, where it is for want of a client's certificate. The
+/// messages are those of a server that speaks English; others are told as they come.
+pub fn certificate_way_out(code: &str, message: &str) -> Option<&'static str> {
+    match code {
+        "28000" if message.contains("requires a valid client certificate") => {
+            Some("name yours and its key, as in sslcert=FILE&sslkey=FILE")
+        }
+        "28000" if message.contains("certificate authentication failed") => Some(
+            "the common name of the certificate in sslcert must be the user's, or pg_ident.conf must map it to \
+             the user",
+        ),
+        _ => None,
+    }
+}
+
+/// The words of a refusal, with the way out where one is known.
+fn refusal(error: &Error) -> String {
+    let way_out = error
+        .as_db_error()
+        .and_then(|said| certificate_way_out(said.code().code(), said.message()));
+    match way_out {
+        Some(way_out) => format!("{}; {way_out}", reason(error)),
+        None => reason(error),
+    }
+}
+
+/// The same failure, its way out in its words.
+fn told(error: io::Error) -> io::Error {
+    match encryption_failure(&error) {
+        Some(text) => io::Error::new(error.kind(), text),
+        None => error,
     }
 }
 
@@ -415,7 +531,7 @@ where
         Box::pin(async move {
             let host = self.host.ok_or_else(|| io::Error::other("the host has no name"))?;
             let connector = tokio_rustls::TlsConnector::from(self.config);
-            connector.connect(host, stream).await.map(Encrypted)
+            connector.connect(host, stream).await.map(Encrypted).map_err(told)
         })
     }
 }
@@ -432,7 +548,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Encrypted<S> {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, into)
+        // Under TLS 1.3 a server says only now that it does not take a certificate.
+        Pin::new(&mut self.0).poll_read(context, into).map_err(told)
     }
 }
 

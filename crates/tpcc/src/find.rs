@@ -11,6 +11,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::record::{End, Record};
@@ -28,7 +29,7 @@ const CONFIRMATIONS_MOST: usize = 3;
 const STEP_DOWN: u32 = 20;
 
 /// Range of a search, and its time limits.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SearchPlan {
     /// The most warehouses that are tried, 1 or more; the database holds as many.
@@ -40,7 +41,7 @@ pub struct SearchPlan {
 }
 
 /// Why a size is tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
     /// To see whether it is worth a long run.
@@ -50,7 +51,7 @@ pub enum Stage {
 }
 
 /// A size that was tried.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tried {
     /// Active warehouses.
@@ -64,7 +65,7 @@ pub struct Tried {
 }
 
 /// Reading of a run: its meaning for the number of warehouses.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reading {
     /// The database keeps up with them.
@@ -98,7 +99,7 @@ pub enum Step {
 }
 
 /// Result of a search.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     /// A run at so many warehouses, as long as the specification asks for, qualifies.
@@ -144,7 +145,7 @@ pub enum Answer {
 }
 
 /// Knowledge of more warehouses than qualify.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Above {
     /// No more were to be tried.

@@ -38,17 +38,18 @@ pub mod verify;
 
 pub use acid::{AcidError, AcidFinding, AcidPlan, AcidTest, Expected, Observation, Trial, acid};
 pub use closed::NotClosed;
-pub use connection::{Config, ConnectError, PlaceError, TrustError, Verify};
+pub use connection::{
+    Config, ConnectError, PlaceError, TrustError, Verify, certificate_way_out, encryption_failure,
+};
 pub use loader::{
     Existing, ForeignKeys, Grain, LoadError, LoadPlan, LoadRecord, Loaded, Others, Phase, Progress,
     load,
 };
+pub use measure::{Difference, MergeError, NotAPart, PartRecord, RunPart};
 pub use meeting::{MeetError, Meeting};
-pub use merge::MergeError;
-pub use parts::{Difference, NotAPart, RunPart};
 pub use record::{
-    Checkpoints, Client, DeferredRecord, End, InputCounts, KindRecord, MergedPart, Pace,
-    PartRecord, Plan, Record, Server,
+    Checkpoints, Client, DeferredRecord, End, InputCounts, KindRecord, MergedPart, Pace, Plan,
+    Record, Server,
 };
 pub use server::{Allowance, Facts, allowance, facts};
 pub use sys::Alarm;

@@ -9,10 +9,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use measure::parts::named;
+use measure::{Difference, PartRecord, RunPart};
 use tokio_postgres::{Client, Error, IsolationLevel, Transaction};
 
-use super::parts::{self, Difference, Present, RunPart, Standing};
-use super::record::{PartRecord, Plan};
+use super::parts::{self, Present, Standing};
+use super::record::Plan;
 use super::transactions::reason;
 
 /// A part that is to meet the others.
@@ -31,7 +33,7 @@ pub enum MeetError {
     #[error(
         "{} of {of} did not come within {patience:?}; start each part with the same arguments, and \
          wait for it longer if need be",
-        parts::named(numbers)
+        named(numbers)
     )]
     Missing {
         /// The parts that are missing.
@@ -44,7 +46,7 @@ pub enum MeetError {
     /// They are still in another run.
     #[error(
         "{} of another run still went on after {patience:?}; start again when it has ended",
-        parts::named(numbers)
+        named(numbers)
     )]
     UnderWay {
         /// The parts that run.
@@ -70,7 +72,7 @@ pub enum MeetError {
         pid: i32,
     },
     /// Some parts would have nothing to do.
-    #[error("{of} parts are too many for {warehouses} warehouses: each needs one of its own")]
+    #[error("{of} parts are too many for {}: each needs one of its own", measure::figures::count((*warehouses).into(), "warehouse"))]
     TooMany {
         /// The number of parts.
         of: u32,
@@ -124,7 +126,7 @@ const HOLDER: &str = "select pid from pg_locks where locktype = 'advisory' \
 const CLOCK: &str = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint";
 
 impl Meeting {
-    /// That every part has something to do.
+    /// Checks that every part has something to do.
     pub(super) fn check(&self, plan: &Plan) -> Result<(), MeetError> {
         let (of, warehouses) = (self.part.of(), plan.warehouses);
         match plan.pace.waits() && of > warehouses {

@@ -3,74 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use measure::Histogram;
+use measure::parts::{arranged, differs, together};
+use measure::{Histogram, MergeError, PartRecord};
 
 use super::intervals;
-use super::parts::{Difference, named};
 use super::record::{
-    Checkpoints, Client, DeferredRecord, End, InputCounts, KindRecord, MergedPart, PartRecord,
-    Plan, Record, Server,
+    Checkpoints, Client, DeferredRecord, End, InputCounts, KindRecord, MergedPart, Plan, Record,
+    Server,
 };
-
-/// Limit of the distance between the starts of a run's parts \[s\]: the length of the shortest
-/// bucket in which its throughput is counted.
-const APART_MOST_S: f64 = 1.0;
-
-/// Why records are not those of the parts of one run.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum MergeError {
-    /// There is none.
-    #[error("there is no record to merge; give one of each part")]
-    None,
-    /// One is not of a part.
-    #[error("record {nth} is of a whole run and not of a part; merge what `--part` has left")]
-    NotAPart {
-        /// Its place among those given, from 1.
-        nth: usize,
-    },
-    /// Some are missing.
-    #[error("{} of {of} {} missing; give the record of each part", named(numbers), being(numbers))]
-    Missing {
-        /// The parts.
-        numbers: Vec<u32>,
-        /// The number of parts.
-        of: u32,
-    },
-    /// One is given twice.
-    #[error("part {number} is given twice; give one record of each part")]
-    Twice {
-        /// The part.
-        number: u32,
-    },
-    /// They ran different plans, or on different databases.
-    #[error(
-        "parts {} and {with} are not of one run: the {} is {} in the one and {} in the other",
-        .difference.part, .difference.what, .difference.there, .difference.here
-    )]
-    Differs {
-        /// The other part of the two.
-        with: u32,
-        /// The difference.
-        difference: Difference,
-    },
-    /// They did not begin together.
-    #[error(
-        "parts {one} and {other} began {apart_s:.1} s apart, and more than 1 s is too far: they are of \
-         different runs, or a machine was too slow; run all parts again"
-    )]
-    Apart {
-        /// One of the two.
-        one: u32,
-        /// The other.
-        other: u32,
-        /// The distance between their starts at most \[s\], the errors of their clocks included.
-        apart_s: f64,
-    },
-}
-
-fn being(numbers: &[u32]) -> &'static str {
-    if numbers.len() == 1 { "is" } else { "are" }
-}
 
 impl Record {
     /// The record of a whole run from those of its parts, in any order. Histograms merge and counts
@@ -84,9 +24,9 @@ impl Record {
     /// If they are not the parts of one run: one is missing or there twice, their plans or databases
     /// differ, or they began too far apart.
     pub fn merge(records: &[Record]) -> Result<Record, MergeError> {
-        let parts = ordered(records)?;
+        let parts = arranged(records, |record| record.part)?;
         agree(&parts)?;
-        together(&parts)?;
+        together(parts.iter().map(|(part, _)| *part))?;
         let first = parts.first().expect("without a record there is an error").1;
         let each = || parts.iter().map(|(_, record)| *record);
         let merged: Vec<MergedPart> =
@@ -122,39 +62,7 @@ impl Record {
 /// A part's record, with what it says of the part.
 type PartOf<'a> = (PartRecord, &'a Record);
 
-/// One record of each part, in their order.
-fn ordered(records: &[Record]) -> Result<Vec<PartOf<'_>>, MergeError> {
-    let mut parts = BTreeMap::new();
-    for (nth, record) in (1..).zip(records) {
-        let part = record.part.ok_or(MergeError::NotAPart { nth })?;
-        let number = part.part.number();
-        if parts.insert(number, (part, record)).is_some() {
-            return Err(MergeError::Twice { number });
-        }
-    }
-    let (first, _) = parts.values().next().ok_or(MergeError::None)?;
-    let of = first.part.of();
-    for (part, _) in parts.values() {
-        if part.part.of() != of {
-            let sizes = (of.to_string(), part.part.of().to_string());
-            return Err(differs(first, part, "number of parts", sizes));
-        }
-    }
-    let missing = (1..=of).filter(|number| !parts.contains_key(number));
-    let numbers: Vec<u32> = missing.collect();
-    match numbers.is_empty() {
-        true => Ok(parts.into_values().collect()),
-        false => Err(MergeError::Missing { numbers, of }),
-    }
-}
-
-fn differs(one: &PartRecord, two: &PartRecord, what: &str, values: (String, String)) -> MergeError {
-    let (there, here) = values;
-    let difference = Difference { part: one.part.number(), what: what.to_owned(), there, here };
-    MergeError::Differs { with: two.part.number(), difference }
-}
-
-/// That all parts ran the same plan on the same database.
+/// Checks that all parts ran the same plan on the same database.
 fn agree(parts: &[PartOf]) -> Result<(), MergeError> {
     let (first, record) = &parts[0];
     for (part, other) in &parts[1..] {
@@ -188,25 +96,6 @@ fn servers(one: &Server, two: &Server) -> Option<(String, (String, String))> {
     let value =
         |of: &BTreeMap<String, String>| of.get(name).map_or("not said".into(), Clone::clone);
     Some((name.clone(), (value(&one), value(&two))))
-}
-
-/// That all parts began together, as far as their clocks can tell.
-fn together(parts: &[PartOf]) -> Result<(), MergeError> {
-    let first_us = parts[0].0.start_us;
-    let begun =
-        |part: &PartRecord| part.start_us.saturating_sub(first_us) as f64 * 1e-6 + part.late_s;
-    for (one, _) in parts {
-        for (other, _) in parts {
-            let sure = one.clock_error_s + other.clock_error_s;
-            let apart_s = begun(other) - begun(one) + sure;
-            let (one, other) = (one.part.number(), other.part.number());
-            // What is no number is too far.
-            if one != other && (apart_s > APART_MOST_S || apart_s.is_nan()) {
-                return Err(MergeError::Apart { one, other, apart_s });
-            }
-        }
-    }
-    Ok(())
 }
 
 fn kept(part: PartRecord, record: &Record) -> MergedPart {

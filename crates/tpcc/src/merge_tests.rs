@@ -7,7 +7,9 @@ use measure::Host;
 use rand::RngExt;
 use workload::tpcc::{Constants, Cycle, Inputs, Kind, Request, Terminal};
 
-use super::super::parts::RunPart;
+use measure::RunPart;
+
+use super::super::parts::Share;
 use super::super::record::Pace;
 use super::super::tally::{Counted, Tally};
 use super::super::transactions::{Delivered, Execution, Isolation, Screen};

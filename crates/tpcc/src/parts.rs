@@ -1,106 +1,51 @@
 //! One plan in several processes: which terminals are whose, and what their meeting comes to. Pure;
 //! `meeting.rs` asks the database.
 
-use std::fmt;
 use std::ops::{Range, RangeInclusive};
-use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use measure::parts::difference;
+use measure::{Difference, RunPart};
 
 use super::record::{Pace, Plan};
 
-/// No run has more parts.
-const PARTS_MAX: u32 = 1_000;
-
-/// One of several processes that run a plan together, written `1/2`. Each has a share of the plan's
-/// terminals; their chance, and so what all of them ask for, is what it is in one process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct RunPart {
-    number: u32,
-    of: u32,
-}
-
-/// A text that names no part.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no part of a run: it is K/N, K from 1 to N, and N at most {PARTS_MAX}")]
-pub struct NotAPart(String);
-
-impl RunPart {
-    /// A run in one process.
-    pub(super) const WHOLE: RunPart = RunPart { number: 1, of: 1 };
-
-    /// Its number, from 1.
-    pub fn number(self) -> u32 {
-        self.number
-    }
-
-    /// The number of parts, 1000 at most.
-    pub fn of(self) -> u32 {
-        self.of
-    }
-
+/// The share of a plan that is a part's.
+pub(super) trait Share {
     /// The active warehouses at which the terminals of this part are at home, of a plan that is
     /// paced: neighbours, and as many in each part as in any other, or one more.
-    pub fn warehouses(self, plan: &Plan) -> RangeInclusive<u32> {
-        let RunPart { number, of } = self;
-        let until =
-            |parts: u32| (u64::from(plan.warehouses) * u64::from(parts) / u64::from(of)) as u32;
-        until(number - 1) + 1..=until(number)
-    }
+    fn warehouses(self, plan: &Plan) -> RangeInclusive<u32>;
 
     /// The terminals of this part, by their numbers from 0 among those of all parts. Without waits
     /// each part has a terminal a connection, so that those of the parts add up.
-    pub(super) fn seats(self, plan: &Plan) -> Range<u32> {
+    fn seats(self, plan: &Plan) -> Range<u32>;
+
+    /// The terminals of all parts.
+    fn seats_of_all(self, plan: &Plan) -> u32;
+}
+
+impl Share for RunPart {
+    fn warehouses(self, plan: &Plan) -> RangeInclusive<u32> {
+        let before = self.before(plan.warehouses);
+        before + 1..=before + self.share(plan.warehouses)
+    }
+
+    fn seats(self, plan: &Plan) -> Range<u32> {
         match plan.pace {
             Pace::Paced | Pace::Hastened(_) => {
                 let homes = self.warehouses(plan);
                 let each = u32::from(workload::tpcc::rules::TERMINALS);
                 (homes.start() - 1) * each..homes.end() * each
             }
-            Pace::Stress => (self.number - 1) * plan.connections..self.number * plan.connections,
+            Pace::Stress => {
+                (self.number() - 1) * plan.connections..self.number() * plan.connections
+            }
         }
     }
 
-    /// The terminals of all parts.
-    pub(super) fn seats_of_all(self, plan: &Plan) -> u32 {
+    fn seats_of_all(self, plan: &Plan) -> u32 {
         match plan.pace {
             Pace::Paced | Pace::Hastened(_) => plan.terminals(),
-            Pace::Stress => plan.terminals() * self.of,
+            Pace::Stress => plan.terminals() * self.of(),
         }
-    }
-}
-
-impl FromStr for RunPart {
-    type Err = NotAPart;
-
-    fn from_str(text: &str) -> Result<RunPart, NotAPart> {
-        let parsed = text.split_once('/').and_then(|(number, of)| {
-            let (number, of) = (number.parse().ok()?, of.parse().ok()?);
-            Some(RunPart { number, of })
-        });
-        let exists = |part: &RunPart| part.of <= PARTS_MAX && (1..=part.of).contains(&part.number);
-        parsed.filter(exists).ok_or_else(|| NotAPart(text.to_owned()))
-    }
-}
-
-impl TryFrom<String> for RunPart {
-    type Error = NotAPart;
-
-    fn try_from(text: String) -> Result<RunPart, NotAPart> {
-        text.parse()
-    }
-}
-
-impl From<RunPart> for String {
-    fn from(part: RunPart) -> String {
-        part.to_string()
-    }
-}
-
-impl fmt::Display for RunPart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.number, self.of)
     }
 }
 
@@ -148,22 +93,9 @@ pub(super) enum Standing {
     Differs(Difference),
 }
 
-/// Two parts whose plans are not the same.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
-    /// The other part.
-    pub part: u32,
-    /// The thing that differs, in words.
-    pub what: String,
-    /// Its value there.
-    pub there: String,
-    /// Its value here.
-    pub here: String,
-}
-
 /// The state of a part's meeting, in view of those who are there; it may be one of them.
 pub(super) fn standing(part: RunPart, plan: &[String], present: &[Present]) -> Standing {
-    let own = present.iter().find(|other| other.number == part.number);
+    let own = present.iter().find(|other| other.number == part.number());
     if let Some(start) = own.and_then(|own| own.start_us) {
         return Standing::Starts(start);
     }
@@ -180,42 +112,21 @@ pub(super) fn standing(part: RunPart, plan: &[String], present: &[Present]) -> S
         return Standing::Differs(difference);
     }
     let here = numbers(&|_| true);
-    let missing: Vec<u32> =
-        (1..=part.of).filter(|number| *number != part.number && !here.contains(number)).collect();
+    let missing: Vec<u32> = (1..=part.of())
+        .filter(|number| *number != part.number() && !here.contains(number))
+        .collect();
     match (missing.is_empty(), own) {
         (true, Some(_)) => Standing::Complete,
         _ => Standing::Missing(missing),
     }
 }
 
-/// The first fact in which two plans differ; a fact that only one of them has is one.
-fn difference(part: u32, there: &[String], here: &[String]) -> Option<Difference> {
-    let at = (0..there.len().max(here.len())).find(|&at| there.get(at) != here.get(at))?;
-    let halves = |facts: &[String]| {
-        let fact = facts.get(at).cloned().unwrap_or_default();
-        match fact.split_once(": ") {
-            Some((name, value)) => (name.to_owned(), value.to_owned()),
-            None => (fact, String::from("not said")),
-        }
-    };
-    let ((name, value), (own, here)) = (halves(there), halves(here));
-    let what = if name.is_empty() { own } else { name };
-    Some(Difference { part, what, there: value, here })
-}
-
 /// The facts of a plan, and of those who run it, as parts tell them each other.
 pub(super) fn told(part: RunPart, plan: &Plan) -> Vec<String> {
     let version = ("version of sekisho", env!("CARGO_PKG_VERSION").to_owned());
-    let facts = [version, ("number of parts", part.of.to_string())];
+    let facts = [version, ("number of parts", part.of().to_string())];
     let facts = facts.into_iter().chain(plan.facts());
     facts.map(|(name, value)| format!("{name}: {value}")).collect()
-}
-
-/// Numbers of parts, as a message names them: `part 2`, `parts 2, 3`.
-pub(super) fn named(numbers: &[u32]) -> String {
-    let list: Vec<String> = numbers.iter().map(u32::to_string).collect();
-    let s = if numbers.len() == 1 { "" } else { "s" };
-    format!("part{s} {}", list.join(", "))
 }
 
 #[cfg(test)]
@@ -224,6 +135,10 @@ mod tests {
 
     use super::super::{Execution, Isolation};
     use super::*;
+
+    fn part(number: u32, of: u32) -> RunPart {
+        format!("{number}/{of}").parse().unwrap()
+    }
 
     fn plan() -> Plan {
         Plan {
@@ -243,7 +158,7 @@ mod tests {
         for pace in [Pace::Paced, Pace::Stress, Pace::Hastened(3.try_into().unwrap())] {
             for (warehouses, of) in [(7, 1), (7, 2), (7, 7), (100_000, 999)] {
                 let plan = Plan { pace, warehouses, ..plan() };
-                let parts = (1..=of).map(|number| RunPart { number, of });
+                let parts = (1..=of).map(|number| part(number, of));
                 let mut next = 0;
                 for part in parts {
                     let seats = part.seats(&plan);
@@ -251,8 +166,8 @@ mod tests {
                     assert!(!seats.is_empty(), "{part:?}");
                     next = seats.end;
                 }
-                assert_eq!(next, RunPart { number: of, of }.seats_of_all(&plan));
-                let sizes = (1..=of).map(|number| RunPart { number, of }.warehouses(&plan).count());
+                assert_eq!(next, part(of, of).seats_of_all(&plan));
+                let sizes = (1..=of).map(|number| part(number, of).warehouses(&plan).count());
                 let (least, most) = (sizes.clone().min().unwrap(), sizes.max().unwrap());
                 assert!(most - least <= 1, "{least} to {most} warehouses a part");
             }
@@ -260,11 +175,11 @@ mod tests {
     }
 
     fn present(number: u32, of: u32, plan: &Plan, start_us: Option<i64>) -> Present {
-        Present { number, plan: told(RunPart { number, of }, plan), start_us }
+        Present { number, plan: told(part(number, of), plan), start_us }
     }
 
     fn stands(present: &[Present]) -> Standing {
-        let part = RunPart { number: 2, of: 3 };
+        let part = part(2, 3);
         standing(part, &told(part, &plan()), present)
     }
 
@@ -324,22 +239,5 @@ mod tests {
         let old = Present { number: 1, plan: vec!["version of sekisho: 0".into()], start_us: None };
         let Standing::Differs(found) = stands(&[old]) else { panic!("it is older") };
         assert_eq!((found.what.as_str(), found.there.as_str()), ("version of sekisho", "0"));
-    }
-
-    #[test]
-    fn a_part_is_written_as_it_is_read() {
-        for text in ["1/1", "2/3", "1000/1000"] {
-            assert_eq!(text.parse::<RunPart>().unwrap().to_string(), text);
-        }
-        for text in ["", "1", "0/2", "3/2", "1/0", "a/b", "1/2/3", "-1/2", "1/1001"] {
-            let error = text.parse::<RunPart>().unwrap_err();
-            assert_eq!(error, NotAPart(text.into()));
-        }
-    }
-
-    #[test]
-    fn numbers_are_named() {
-        assert_eq!(named(&[2]), "part 2");
-        assert_eq!(named(&[2, 3]), "parts 2, 3");
     }
 }

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use measure::{Histogram, Host, Interval};
+use measure::{Histogram, Host, Interval, PartRecord};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use workload::tpcc::Kind;
 
-use super::parts::RunPart;
+use super::parts::Share;
 use super::{Execution, Isolation};
 
 /// Plan of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// The pace of the terminals.
@@ -35,7 +36,7 @@ pub struct Plan {
 }
 
 /// Pace of terminals: whether they wait as people do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pace {
     /// Menu, keying time, transaction, think time (5.2).
@@ -83,7 +84,7 @@ impl Plan {
 }
 
 /// Record of a run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
     /// The plan.
@@ -160,23 +161,8 @@ impl Record {
     }
 }
 
-/// A part of a run, and how well it knows when the run began.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PartRecord {
-    /// The part, and the number of parts.
-    pub part: RunPart,
-    /// The start that all parts agreed on, by the database's clock \[us since 1970\].
-    pub start_us: i64,
-    /// The error of this machine's reading of that clock \[s\], at most: half the shortest round
-    /// trip.
-    pub clock_error_s: f64,
-    /// The delay from the start until its terminals began \[s\].
-    pub late_s: f64,
-}
-
 /// Facts that a merged record keeps of a part as they were.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MergedPart {
     /// The part, and its beginning.
@@ -192,7 +178,7 @@ pub struct MergedPart {
 }
 
 /// A database, as far as it matters.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
     /// Its version, as it gives it.
@@ -210,7 +196,7 @@ pub struct Server {
 }
 
 /// End of a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum End {
     /// As planned.
@@ -224,7 +210,7 @@ pub enum End {
 }
 
 /// One kind of transaction inside the measurement interval.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KindRecord {
     /// Sent and answered inside it.
@@ -246,7 +232,7 @@ pub struct KindRecord {
 }
 
 /// The deferred part of Deliveries that were queued inside the measurement interval.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeferredRecord {
     /// From the queue to the end, of those that ended.
@@ -263,7 +249,7 @@ pub struct DeferredRecord {
 }
 
 /// Inputs of the completed transactions.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InputCounts {
     /// New-Orders that were rolled back.
@@ -281,7 +267,7 @@ pub struct InputCounts {
 }
 
 /// Checkpoints that the server has seen since its statistics began.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Checkpoints {
     /// When this was seen, since the run began \[s\].
@@ -293,7 +279,7 @@ pub struct Checkpoints {
 }
 
 /// Cost of the terminals, and their lateness.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Client {
     /// CPU time \[s\].

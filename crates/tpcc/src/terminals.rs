@@ -16,13 +16,14 @@ use std::time::{Duration, Instant, SystemTime};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use gate::Time;
+use measure::{PartRecord, RunPart};
 use workload::tpcc::{Constants, Cycle, Inputs, Kind, Request, Terminal, rules};
 
 use super::connection::Config;
 use super::intervals::{self, Intervals, Meters};
 use super::meeting::{MeetError, Meeting, Start};
-use super::parts::RunPart;
-use super::record::{Client, End, Pace, PartRecord, Plan, Record};
+use super::parts::Share;
+use super::record::{Client, End, Pace, Plan, Record};
 use super::server::{self, Monitor};
 use super::tally::Tally;
 use super::transactions::{
@@ -70,8 +71,9 @@ pub enum RunError {
     Open(#[from] OpenError),
     /// Fewer warehouses are loaded than are asked for.
     #[error(
-        "{asked} warehouses are asked for, and {loaded} are loaded; ask for {loaded}, or load {asked} \
-         with `sekisho tpcc load --warehouses {asked} --replace`"
+        "the run wants {}, and {loaded} are loaded; ask for {loaded}, or load {asked} with `sekisho tpcc \
+         load --warehouses {asked} --replace`",
+        measure::figures::count((*asked).into(), "warehouse")
     )]
     TooFewWarehouses {
         /// The number that the run wants.

@@ -10,11 +10,11 @@ mod rules;
 
 use std::time::Duration;
 
-use measure::Estimate;
+use measure::{Estimate, PartRecord, RunPart};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::parts::RunPart;
-use super::record::{Client, End, Pace, PartRecord, Record};
+use super::record::{Client, End, Pace, Record};
 use super::transactions::Isolation;
 
 /// Remark that goes with every result.
@@ -43,7 +43,7 @@ const LAG_MOST: Duration = Duration::from_millis(100);
 const CLIENT_BUSY_MOST: f64 = 0.95;
 
 /// Conclusions from a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub struct Verdict {
     /// In a word.
     pub outcome: Outcome,
@@ -58,7 +58,7 @@ pub struct Verdict {
 }
 
 /// A verdict in a word.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// Every rule is met, over as long as the specification asks for.
@@ -87,7 +87,7 @@ pub enum Outcome {
 }
 
 /// A rule, and what became of it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize)]
 pub struct Check {
     /// The demand.
     pub rule: String,
@@ -100,7 +100,7 @@ pub struct Check {
 }
 
 /// Finding on a rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
     /// The measured value is as asked for.

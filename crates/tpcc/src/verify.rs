@@ -270,7 +270,7 @@ impl fmt::Display for Said<'_> {
             SqlState::INVALID_CATALOG_NAME => ": make it with `createdb`, or name another one",
             SqlState::INVALID_PASSWORD => ": set PGPASSWORD, or put it into the URL",
             SqlState::TOO_MANY_CONNECTIONS => ": end others, or raise max_connections",
-            _ => "",
+            _ => return self.0.fmt(out),
         };
         write!(out, "{}{way_out}", said.message())
     }

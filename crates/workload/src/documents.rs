@@ -147,6 +147,7 @@ impl DocumentSet {
     derive(serde::Serialize, serde::Deserialize),
     serde(rename_all = "kebab-case")
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Draw {
     /// Each request independently, by the weights.
     Random,

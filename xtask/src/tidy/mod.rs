@@ -13,6 +13,7 @@ mod lints;
 mod names;
 mod openings;
 pub(crate) mod policies;
+mod shares;
 mod size;
 mod sources;
 mod words;
@@ -99,6 +100,7 @@ fn check(tree: &Tree, packages: &[manifest::Package]) -> Vec<Finding> {
         findings.extend(ascii::check(path, source));
         findings.extend(heads::check(path, source));
         findings.extend(names::check(path, source));
+        findings.extend(shares::check(path, source));
         findings.extend(words::check(path, source));
     }
     findings.sort();

@@ -8,6 +8,7 @@ use super::{ExplainOptions, LittleCheck, Pace, ToolRun};
 
 /// Position of a run relative to the knee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
     /// Below the knee: more load still brings more throughput.
@@ -22,6 +23,7 @@ pub enum Side {
 
 /// Source of the knee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum KneeFrom {
     /// Not at all.
@@ -38,6 +40,7 @@ pub enum KneeFrom {
 
 /// Past the knee or not.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Knee {
     /// Position of the run with the most load.
     pub side: Side,
@@ -123,9 +126,9 @@ fn from_alone(point: Point, cycle: f64) -> Knee {
         _ => Side::At,
     };
     let why = format!(
-        "with {} clients the throughput is {:.0} % of what it were if nobody waited; no server with \
+        "with {} the throughput is {:.0} % of what it were if nobody waited; no server with \
          this throughput has a knee below X (R_1 + Z) = {lowest:.1} clients",
-        point.n,
+        if point.n == 1.0 { "1 client".to_owned() } else { format!("{} clients", point.n) },
         (100.0 * ideal).min(100.0)
     );
     // Only a run past the knee shows the ceiling, and with it the other end.

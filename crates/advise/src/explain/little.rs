@@ -14,6 +14,7 @@ const FAILED_MAX: f64 = 0.01;
 
 /// Verdict on N = X (R + Z).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Little {
     /// It does, within the tolerance.
@@ -30,6 +31,7 @@ pub enum Little {
 
 /// Little's law in one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LittleCheck {
     /// The verdict.
     pub little: Little,

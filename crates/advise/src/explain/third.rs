@@ -12,6 +12,7 @@ const SECONDS: (f64, f64) = (10.0, 600.0);
 
 /// A load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum NextLoad {
     /// A closed load of so many clients.
@@ -22,6 +23,7 @@ pub enum NextLoad {
 
 /// The next run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NextRun {
     /// Its load.
     pub load: NextLoad,

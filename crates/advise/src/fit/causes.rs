@@ -1,18 +1,18 @@
 //! Likely causes where runs do not fit a model, as far as their records show them: noise, work of others
 //! on the machine, a generator that takes what the server needs, connections that the server closes.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::mem::discriminant;
 
 use measure::{LoadShape, RunRecord};
 
-/// A likely cause, seen in a run.
+/// A likely cause, seen in one run or more.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cause {
-    /// Id of the run.
-    pub run: String,
-    /// Its clients.
-    pub clients: u32,
-    /// The kind, with the number that shows it.
+    /// Clients of the runs that show it, each number once, fewest first.
+    pub clients: BTreeSet<u32>,
+    /// The kind, with the number that shows it most.
     pub kind: CauseKind,
 }
 
@@ -44,13 +44,41 @@ const CONNECTS: f64 = 0.5;
 /// Share of requests that may fail.
 const FAILED: f64 = 1e-3;
 
-/// The likely causes in these runs, run by run.
-pub fn causes(runs: &[RunRecord]) -> Vec<Cause> {
-    runs.iter().flat_map(of_run).collect()
+impl CauseKind {
+    /// The number that shows it.
+    fn size(self) -> f64 {
+        match self {
+            CauseKind::Noise(size)
+            | CauseKind::Elsewhere(size)
+            | CauseKind::Generator(size)
+            | CauseKind::Closed(size)
+            | CauseKind::Failed(size) => size,
+        }
+    }
 }
 
-fn of_run(run: &RunRecord) -> Vec<Cause> {
-    let LoadShape::Closed { clients, .. } = run.header.load else { return Vec::new() };
+/// The likely causes in these runs, each once, in the order in which the runs show them.
+pub fn causes(runs: &[RunRecord]) -> Vec<Cause> {
+    let mut causes: Vec<Cause> = Vec::new();
+    for run in runs {
+        let LoadShape::Closed { clients, .. } = run.header.load else { continue };
+        for kind in of_run(run) {
+            let same = |cause: &&mut Cause| discriminant(&cause.kind) == discriminant(&kind);
+            match causes.iter_mut().find(same) {
+                Some(cause) => {
+                    cause.clients.insert(clients);
+                    if kind.size() > cause.kind.size() {
+                        cause.kind = kind;
+                    }
+                }
+                None => causes.push(Cause { clients: BTreeSet::from([clients]), kind }),
+            }
+        }
+    }
+    causes
+}
+
+fn of_run(run: &RunRecord) -> Vec<CauseKind> {
     let all = run.judge(0.95).all;
     let mut kinds = Vec::new();
     let variation = variation(run).filter(|(seen, chance)| *seen > VARIATION.max(CHANCE * chance));
@@ -72,8 +100,7 @@ fn of_run(run: &RunRecord) -> Vec<Cause> {
     let failed = all.failed();
     let share = failed as f64 / (failed + all.completed).max(1) as f64;
     kinds.extend((share > FAILED).then_some(CauseKind::Failed(share)));
-    let cause = |kind| Cause { run: run.header.id.clone(), clients, kind };
-    kinds.into_iter().map(cause).collect()
+    kinds
 }
 
 /// Coefficient of variation of the completions of an interval, and that of chance alone.
@@ -112,9 +139,17 @@ fn busiest(run: &RunRecord) -> Option<f64> {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = |share: f64| format!("{:.0} %", 100.0 * share);
-        let who = match self.clients {
-            1 => "with 1 client".to_owned(),
-            clients => format!("with {clients} clients"),
+        let percent = |share: f64| match self.clients.len() {
+            1 => percent(share),
+            _ => format!("up to {}", percent(share)),
+        };
+        let numbers: Vec<String> = self.clients.iter().map(u32::to_string).collect();
+        let who = match &numbers[..] {
+            [one] if one == "1" => "with 1 client".to_owned(),
+            [first @ .., last] if !first.is_empty() => {
+                format!("with {} and {last} clients", first.join(", "))
+            }
+            _ => format!("with {} clients", numbers.concat()),
         };
         match self.kind {
             CauseKind::Noise(half) => write!(
@@ -143,8 +178,9 @@ impl fmt::Display for Cause {
             ),
             CauseKind::Failed(share) => write!(
                 f,
-                "failures: {who} {:.2} % of the requests failed; what fails costs another time than what \
+                "failures: {who} {}{:.2} % of the requests failed; what fails costs another time than what \
                  is answered",
+                if self.clients.len() > 1 { "up to " } else { "" },
                 100.0 * share
             ),
         }

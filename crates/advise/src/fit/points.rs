@@ -47,6 +47,8 @@ pub(super) const MACHINE: &str = "machine";
 const NOISE_LEAST: f64 = 1e-4;
 /// Gains in misfit up to this count as none: a delay towards 0 gets better without end.
 const BETTER: f64 = 1e-9;
+/// The least demand that is looked for, as a share of the response without queueing.
+const DEMAND_LEAST: f64 = 1e-6;
 /// Ratio of the ends of a demand's region beyond which the demand is not told from a delay.
 const TOLD_APART: f64 = 10.0;
 /// A misfit of throughput beyond this is no noise.
@@ -413,7 +415,10 @@ impl<'a> Fitter<'a> {
                 let demand = best.demand * factor;
                 Model { demand, pause: best.pause + best.demand - demand }
             });
-            let models = scaled.into_iter().chain(traded).filter(|model| model.pause > 0.0);
+            // Where nobody waits the demand may be next to nothing, and the search would go there without end.
+            let least = (DEMAND_LEAST * cycle).max(PAUSE_LEAST);
+            let told = |model: &Model| model.pause > 0.0 && model.demand >= least;
+            let models = scaled.into_iter().chain(traded).filter(told);
             let tried = models.map(|model| (self.misfit(model, seen), model));
             let nearest = tried.min_by(|a, b| a.0.total_cmp(&b.0));
             match nearest {

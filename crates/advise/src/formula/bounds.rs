@@ -14,6 +14,7 @@ use crate::scenario::mean_demand;
 /// An interval that holds the true throughput and response time; under open load, if there is a steady
 /// state at all.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bounds {
     /// The throughput is at least this [1/s].
     #[serde(rename = "throughput_min_per_s")]
@@ -42,6 +43,7 @@ impl From<ClosedBounds> for Bounds {
 
 /// Bounds of a closed network of product form: the asymptotes, and those that are closer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProductBounds {
     /// The asymptotes, which any network of these demands keeps to.
     pub asymptotic: Bounds,

@@ -17,6 +17,7 @@ const ERROR_INDEPENDENT: f64 = 0.06;
 
 /// Answer of a formula for one cache.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CacheAnswer {
     /// The cache.
     pub name: String,

@@ -105,6 +105,7 @@ fn fujita(
 
 /// The number of slots that a formula finds best for the mean.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BestByFormula {
     /// r.
     pub slots: u32,

@@ -2,7 +2,7 @@
 //! what is asked of it in all.
 
 use gate::{DisciplineSpec, GateSpec, Queues, RouterSpec};
-use sim::{Class, Demand, GateNode, Load, Network, Order, Sizes, Speed, StationKind, Step};
+use sim::{Class, Demand, Load, Network, Order, Sizes, Speed, StationKind, Step};
 use solve::{Moments, Station};
 use workload::{Dist, Draw};
 
@@ -342,7 +342,7 @@ impl Walk<'_> {
         let slots: u32 = gate.spec.servers.iter().map(|server| server.slots).sum();
         self.gates_met += 1;
         self.check_plain(&gate.name, &gate.spec, slots)?;
-        check_pool(self.network, gate)?;
+        check_pool(self.network, index)?;
         let in_order = !matches!(gate.spec.discipline, DisciplineSpec::Lifo);
         let front = Front { index, slots, has_wait: true, in_order };
         self.visit(&gate.stations, demand, passes, Some(front))
@@ -492,8 +492,16 @@ impl Walk<'_> {
 /// but at the gate.
 ///
 /// # Errors
-/// If some have more slots than processors, or a speed that depends on how many are served.
-pub(super) fn check_pool(network: &Network, gate: &GateNode) -> Result<(), String> {
+/// If some have more slots than processors, or a speed that depends on how many are served, or if anybody comes to
+/// one of them in another way: who has a slot may then wait behind it.
+pub(super) fn check_pool(network: &Network, index: usize) -> Result<(), String> {
+    let gate = &network.gates[index];
+    if let Some(station) = visited_elsewhere(network, index) {
+        return Err(format!(
+            "station `{}` is visited behind the one queue of gate `{}` and elsewhere too",
+            network.stations[station].name, gate.name
+        ));
+    }
     let stations = gate.stations.iter().map(|&station| &network.stations[station]);
     for (station, server) in stations.zip(&gate.spec.servers) {
         if station.kind.capacity().is_some_and(|capacity| capacity < server.slots) {
@@ -512,6 +520,41 @@ pub(super) fn check_pool(network: &Network, gate: &GateNode) -> Result<(), Strin
         }
     }
     Ok(())
+}
+
+/// A station of a gate's servers to which jobs come in another way, too.
+fn visited_elsewhere(network: &Network, gate: usize) -> Option<usize> {
+    let own = &network.gates[gate].stations;
+    let mut routes: Vec<(&[Step], Option<usize>)> =
+        network.classes.iter().map(|class| (&*class.route, None)).collect();
+    while let Some((steps, around)) = routes.pop() {
+        for step in steps {
+            match step {
+                Step::Visit { station, .. } if own.contains(station) => return Some(*station),
+                Step::VisitServer { .. } if around != Some(gate) => {
+                    let others = around.map_or(&[][..], |around| &network.gates[around].stations);
+                    if let Some(&shared) = others.iter().find(|station| own.contains(station)) {
+                        return Some(shared);
+                    }
+                }
+                Step::Hold { gate, inside } => routes.push((inside, Some(*gate))),
+                Step::Choose(ways) => {
+                    routes.extend(ways.iter().map(|(_, steps)| (&**steps, around)));
+                }
+                Step::Repeat { steps, .. } => routes.push((steps, around)),
+                Step::Send { way } => routes.push((way, None)),
+                Step::Fork { ways, .. } => routes.extend(ways.iter().map(|way| (&**way, None))),
+                Step::Lookup { hit, miss, .. } => {
+                    routes.extend([(&**hit, around), (&**miss, around)]);
+                }
+                Step::Visit { .. }
+                | Step::VisitServer { .. }
+                | Step::Reply
+                | Step::Become { .. } => {}
+            }
+        }
+    }
+    None
 }
 
 /// True if each of the servers does as much as any other over a long time: all have as many slots,

@@ -9,6 +9,7 @@ use super::nodes::{Dealing, Kind, Node, Nodes};
 
 /// One queue, over all of its classes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueAnswer {
     /// The station that serves.
     pub station: String,

@@ -10,6 +10,7 @@ use super::{ClassAnswer, Served};
 /// RespT, ResidT, ArvR, Tput. Jobs that hold a slot of a gate are counted there, and at the station
 /// inside.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NodeAnswer {
     /// The gate or station; of a layered model, the task or processor.
     pub station: String,

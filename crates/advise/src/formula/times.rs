@@ -20,6 +20,7 @@ const WORK_MAX_QUICK: f64 = 5e7;
 
 /// Quantiles of the response time.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Quantiles {
     /// Each q with the response time that this share of the requests does not exceed \[s\].
     pub list: Vec<(f64, f64)>,

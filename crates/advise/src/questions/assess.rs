@@ -12,6 +12,7 @@ use crate::{Approximation, FormulaAnswer, NoFormula, Right, Scenario, witnesses}
 
 /// Observations of a scenario in a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Observed {
     /// Completions of all classes [1/s].
     #[serde(rename = "throughput_per_s")]
@@ -25,14 +26,17 @@ pub struct Observed {
     /// The 0.99 quantile of the response times \[s\].
     #[serde(rename = "p99_s")]
     pub p99: Option<Estimate>,
-    /// Share of the requests that were turned away.
+    /// Share of the requests that gates turned away.
     pub refused: Option<Estimate>,
+    /// Share of the requests that failed: turned away, lost at full stations, or left by their clients.
+    pub failed: Option<Estimate>,
     /// Utilisation of every gate and station.
     pub busy: Vec<Busy>,
 }
 
 /// Utilisation of a gate or a station.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Busy {
     /// Its name.
     pub name: String,
@@ -56,6 +60,7 @@ impl Observed {
             p50: value(Quantity::Quantile(0.5)),
             p99: value(Quantity::Quantile(0.99)),
             refused: value(Quantity::Refused),
+            failed: value(Quantity::Failed),
             busy,
         }
     }
@@ -89,6 +94,7 @@ pub(super) fn busy(network: &sim::Network, outcome: &sim::Outcome) -> Vec<Busy> 
 
 /// Judgement of a scenario by simulation, and by formula where there is one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Assessment {
     /// Verdict on all that was asked for.
     pub kept: Right,
@@ -115,7 +121,7 @@ impl Assessment {
 }
 
 /// Simulates a scenario until it is decided whether it keeps an objective; without one, whether every
-/// gate and station stays below [`SATURATED`] and nobody is turned away. `ends` is how many such
+/// gate and station stays below [`SATURATED`] and no request fails. `ends` is how many such
 /// answers shall hold together.
 pub(super) fn assess(
     scenario: &Scenario,
@@ -223,7 +229,7 @@ fn decided(kept: Right, slo: Option<&Slo>, judged: &[Judged]) -> bool {
     broken || kept != Right::CannotTell
 }
 
-/// Verdict on the room that is left: yes if nothing is saturated and nobody is turned away. Where
+/// Verdict on the room that is left: yes if nothing is saturated and no request fails. Where
 /// `claims` such answers are looked at, all hold together, for every gate and station.
 fn has_room(network: &sim::Network, comparison: &Comparison, claims: u32) -> Right {
     let outcome = &comparison.outcomes[0];
@@ -242,13 +248,13 @@ fn has_room(network: &sim::Network, comparison: &Comparison, claims: u32) -> Rig
             _ => Right::CannotTell,
         }
     };
-    let refused = comparison.value(0, Of::All, Quantity::Refused, 1);
-    let turned_away = match refused {
-        // One request that is turned away is enough.
+    let failed = comparison.value(0, Of::All, Quantity::Failed, 1);
+    let failed = match failed {
+        // One request that fails is enough.
         Some(share) if share.mean > 0.0 => Right::No,
         _ => Right::Yes,
     };
-    all.iter().map(room).max().unwrap_or(Right::Yes).max(turned_away)
+    all.iter().map(room).max().unwrap_or(Right::Yes).max(failed)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 
 use measure::Estimate;
 use serde::Serialize;
-use sim::{Network, Options, StationKind};
+use sim::{Network, Options, Speed, Station, StationKind};
 
 use super::assess::{Busy, busy};
 use super::growth::{ClassLoad, Growth};
@@ -17,6 +17,7 @@ use crate::Scenario;
 
 /// Gates and stations in the order in which they saturate.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bottleneck {
     /// The share of slots or servers that counts as saturated.
     pub threshold: f64,
@@ -31,6 +32,7 @@ pub struct Bottleneck {
 
 /// Something that saturates.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Saturation {
     /// The part; several where they saturate together.
     pub parts: Vec<SaturatedPart>,
@@ -50,6 +52,7 @@ pub struct Saturation {
 
 /// A gate or a station that saturates.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SaturatedPart {
     /// Its name.
     pub name: String,
@@ -73,6 +76,8 @@ const NEAR: f64 = 0.02;
 const REQUESTS_MAX: u64 = 300_000;
 /// Slots of a gate that is relieved: more than jobs.
 const RELIEVED: u32 = 65_536;
+/// The largest speed of a station.
+const SPEED_MAX: f64 = 1e6;
 /// The farthest from the scenario's own load that is looked for.
 const FACTORS: (f64, f64) = (1e-6, 1e6);
 
@@ -322,10 +327,27 @@ fn total(outcome: &sim::Outcome) -> Estimate {
     .expect("a network has a class")
 }
 
-/// Gives a part more than anybody needs: a station with as many servers as jobs is a delay.
+/// Gives a part more than anybody needs: a station with as many servers as jobs is a delay, and has no order and no bound.
+/// Each job is served as fast as its fastest server serves one alone.
 fn relieve(network: &mut Network, part: Part) {
     match part {
-        Part::Station(at) => network.stations[at].kind = StationKind::Delay,
+        Part::Station(at) => {
+            let station = &mut network.stations[at];
+            let fastest = match &station.speed {
+                Speed::One => None,
+                Speed::Servers(speeds) => speeds.iter().copied().reduce(f64::max),
+                Speed::Curve(curve) => curve.first().copied(),
+            };
+            *station = match fastest {
+                None => Station::new(&station.name, StationKind::Delay),
+                Some(fastest) => Station {
+                    speed: Speed::Curve(
+                        (1..=RELIEVED).map(|n| (f64::from(n) * fastest).min(SPEED_MAX)).collect(),
+                    ),
+                    ..Station::new(&station.name, StationKind::Sharing { processors: RELIEVED })
+                },
+            };
+        }
         Part::Gate(at) => {
             let servers = &mut network.gates[at].spec.servers;
             let each = (RELIEVED / servers.len() as u32).max(1);

@@ -14,6 +14,7 @@ use crate::{Approximation, Right, Scenario};
 
 /// The largest load that keeps an objective.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Capacity {
     /// The largest load at which it was seen to hold; none if it holds at none that was tried.
     pub holds_at: Option<CapacityPoint>,
@@ -48,6 +49,7 @@ impl Capacity {
 
 /// A load that was tried.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CapacityPoint {
     /// The load, as a multiple of the scenario's.
     pub growth: Growth,

@@ -10,6 +10,7 @@ use crate::{Load, Scenario};
 
 /// So many times the load of all classes, or of one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Growth {
     /// Factor of the load; above 0.
     pub factor: f64,
@@ -46,6 +47,7 @@ impl fmt::Display for Growth {
 
 /// The load of one class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClassLoad {
     /// The class.
     pub class: String,

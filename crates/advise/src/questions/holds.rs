@@ -11,6 +11,7 @@ use crate::Scenario;
 
 /// Judgement of a scenario under a larger load.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Holds {
     /// The growth of the load.
     pub growth: Growth,

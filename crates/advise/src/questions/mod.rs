@@ -27,7 +27,7 @@ pub use growth::{ClassLoad, Growth, GrowthError};
 pub use holds::{Holds, holds};
 pub use policy::{Policies, PolicyRow, policy};
 pub use sensitivity::{Elasticity, Sensitivity, sensitivity};
-pub use servers::{Servers, ServersPoint, servers};
+pub use servers::{Servers, ServersPoint, can_vary_servers, servers};
 pub use slo::{Judged, Limit, LimitSide, Slo, SloError};
 pub use slots::{Folklore, Slots, SlotsRow, slots};
 pub use work::Hardness;
@@ -72,6 +72,7 @@ impl QuestionError {
 
 /// A change of a quantity, as a ratio to what it is compared with: 1 is no change.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Change {
     /// The ratio.
     pub ratio: f64,

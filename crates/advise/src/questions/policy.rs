@@ -12,6 +12,7 @@ use crate::{GateEntry, Scenario, disciplines, routers};
 
 /// Effects of other policies.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Policies {
     /// The scenario as it is, first; then every change.
     pub rows: Vec<PolicyRow>,
@@ -21,6 +22,7 @@ pub struct Policies {
 
 /// Effect of one policy.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PolicyRow {
     /// Path of the parameter that is changed; none for the scenario as it is.
     pub path: Option<String>,
@@ -35,6 +37,10 @@ pub struct PolicyRow {
     /// The 0.99 quantile \[s\].
     #[serde(rename = "p99_s")]
     pub p99: Option<Estimate>,
+    /// Share of the requests that fail.
+    pub failed: Option<Estimate>,
+    /// True if surely more fail than with the scenario as it is.
+    pub fails_more: bool,
     /// Mean response, over that of the scenario as it is; by pairs.
     pub mean_change: Option<Change>,
     /// p99, over that of the scenario as it is; by pairs.
@@ -200,6 +206,7 @@ fn rows(
         let value = |quantity| comparison.value(at?, Of::All, quantity, 1);
         let change =
             |of, quantity| comparison.ratio((0, at?), of, quantity, claims).map(Change::from);
+        let more = |at| comparison.difference((0, at), Of::All, Quantity::Failed, claims);
         let of_class = |(nth, class): (usize, &crate::ClassEntry)| {
             (class.name.clone(), change(Of::Class(nth), Quantity::Response))
         };
@@ -211,6 +218,8 @@ fn rows(
             setting: variant.setting.clone(),
             response: value(Quantity::Response),
             p99: value(p99),
+            failed: value(Quantity::Failed),
+            fails_more: at.and_then(more).is_some_and(|more| more.low() > 0.0),
             mean_change: change(Of::All, Quantity::Response),
             p99_change: change(Of::All, p99),
             throughput_change: change(Of::All, Quantity::Throughput),

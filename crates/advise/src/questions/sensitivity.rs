@@ -10,6 +10,7 @@ use crate::{NumberKind, NumericParameter, Scenario};
 
 /// Effects of all parameters.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Sensitivity {
     /// The one that changes the mean response most, first.
     pub rows: Vec<Elasticity>,
@@ -45,6 +46,7 @@ impl Elasticity {
 
 /// Effect of one parameter.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Elasticity {
     /// The parameter's path.
     pub path: String,

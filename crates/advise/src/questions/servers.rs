@@ -9,10 +9,11 @@ use super::growth::{ClassLoad, Growth};
 use super::slo::Slo;
 use super::work::{Hardness, Part, full_at, work};
 use crate::scenario::suggest;
-use crate::{Approximation, Right, Scenario, ScenarioError, ServerEntry};
+use crate::{Approximation, Right, Scenario, ScenarioError, ServerEntry, StationEntry};
 
 /// Number of servers that a load needs.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Servers {
     /// The station or the gate.
     pub of: String,
@@ -47,6 +48,7 @@ impl Servers {
 
 /// A number of servers that was tried.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ServersPoint {
     /// The number.
     pub servers: u32,
@@ -109,6 +111,12 @@ pub fn servers(
         kept,
         tried,
     })
+}
+
+/// True if [`servers`] can give the part another number of them; without a name, the station that is full first.
+pub fn can_vary_servers(scenario: &Scenario, of: Option<&str>) -> bool {
+    let target = Target::of(scenario, of);
+    target.is_ok_and(|target| target.with(scenario, target.now(scenario).saturating_add(1)).is_ok())
 }
 
 /// The part that gets more servers.
@@ -211,12 +219,35 @@ impl Target {
             Target::Slots(name) => return Ok(scenario.with_slots(name, servers)?),
             Target::Station(name) => {
                 let station = changed.stations.iter_mut().find(|station| station.name == *name);
-                station.expect("found when the target was named").servers = Some(servers);
+                let station = station.expect("found when the target was named");
+                station.servers = Some(servers);
+                let each = speed_of_more(station).map_err(QuestionError::NothingToVary)?;
+                station.speeds = each.map_or(Vec::new(), |speed| vec![speed; servers as usize]);
             }
             Target::Routed(name) => route_to(&mut changed, name, servers as usize),
         }
         changed.network()?;
         Ok(changed)
+    }
+}
+
+/// The speed of one more server; none if it is 1 as that of all.
+fn speed_of_more(station: &StationEntry) -> Result<Option<f64>, String> {
+    if !station.speed_curve.is_empty() {
+        return Err(format!(
+            "station `{}` is as fast as its `speed-curve` says, however many servers it has: change the \
+             curve, or name another part",
+            station.name
+        ));
+    }
+    let Some(&speed) = station.speeds.first() else { return Ok(None) };
+    match station.speeds.iter().all(|&other| other == speed) {
+        true => Ok(Some(speed)),
+        false => Err(format!(
+            "the servers of station `{}` have several speeds, and one more could have any: give all of them \
+             one speed, or change `speeds` and ask `holds`",
+            station.name
+        )),
     }
 }
 

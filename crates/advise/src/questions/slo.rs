@@ -92,7 +92,7 @@ fn limit(part: &str) -> Result<Limit, (usize, String)> {
             value.parse::<Span>().map_err(|error| wrong(error.to_string()))?.0
         }
         Quantity::Throughput => value.parse::<Rate>().map_err(|error| wrong(error.to_string()))?.0,
-        Quantity::Refused => {
+        Quantity::Refused | Quantity::Failed => {
             let percent = value.strip_suffix('%').and_then(|number| number.trim().parse().ok());
             match percent {
                 Some(percent) if (0.0..=100.0).contains(&percent) => percent / 100.0,
@@ -120,13 +120,15 @@ fn quantity(name: &str) -> Result<Quantity, String> {
         "mean" => return Ok(Quantity::Response),
         "throughput" => return Ok(Quantity::Throughput),
         "refused" => return Ok(Quantity::Refused),
+        "failed" => return Ok(Quantity::Failed),
         _ => {}
     }
     let percents = Quantity::QUANTILES.map(|q| format!("p{}", shortest(q * 100.0)));
     if let Some(at) = percents.iter().position(|known| known == name) {
         return Ok(Quantity::Quantile(Quantity::QUANTILES[at]));
     }
-    let known = percents.iter().map(String::as_str).chain(["mean", "throughput", "refused"]);
+    let known =
+        percents.iter().map(String::as_str).chain(["mean", "throughput", "refused", "failed"]);
     Err(match measure::nearest(name, known.clone()) {
         Some(near) => format!("`{name}` is nothing that is limited; did you mean `{near}`?"),
         None => {
@@ -151,6 +153,7 @@ impl fmt::Display for Slo {
 
 /// Judgement of a limit by a simulation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Judged {
     /// The limit, as it was written.
     pub limit: String,
@@ -218,6 +221,11 @@ pub(super) fn told(answer: &FormulaAnswer, quantity: Quantity, of: Of) -> Option
             Some(share) => is_all.then_some(share),
             // Nobody may be turned away, or no formula would have answered.
             None => Some(0.0),
+        },
+        Quantity::Failed => match (answer.refused, answer.lost) {
+            (None, None) => Some(0.0),
+            // A formula tells one of them, of whom there is not the other.
+            (refused, lost) => is_all.then(|| refused.unwrap_or(0.0) + lost.unwrap_or(0.0)),
         },
     }
 }

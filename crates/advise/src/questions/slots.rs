@@ -14,6 +14,7 @@ use crate::{Approximation, Scenario};
 
 /// Effects of different numbers of slots.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Slots {
     /// The gate.
     pub gate: String,
@@ -39,6 +40,7 @@ pub struct Slots {
 
 /// Effects of one number of slots.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SlotsRow {
     /// r.
     pub slots: u32,
@@ -55,6 +57,10 @@ pub struct SlotsRow {
     /// simulation than it states.
     #[serde(rename = "formula_response_s")]
     pub formula: Option<f64>,
+    /// Share of the requests that fail.
+    pub failed: Option<Estimate>,
+    /// True if surely more fail than with the number with which the fewest do; such a number is never the best.
+    pub fails_more: bool,
     /// Mean response, over that of the best for it; by pairs.
     pub mean_change: Option<Change>,
     /// p99, over that of the best for it; by pairs.
@@ -70,6 +76,7 @@ pub struct SlotsRow {
 
 /// A rule of thumb, and the number that it gives here.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Folklore {
     /// The rule.
     pub rule: &'static str,
@@ -126,7 +133,8 @@ pub fn slots(
     });
     let (formula_note, formula_error) = told(&rows, formula_note, formula_error);
     let least = |of: fn(&SlotsRow) -> Option<Estimate>| {
-        let known = rows.iter().filter_map(|row| Some((row.slots, of(row)?.mean)));
+        let known = rows.iter().filter(|row| !row.fails_more);
+        let known = known.filter_map(|row| Some((row.slots, of(row)?.mean)));
         known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(slots, _)| slots)
     };
     let not_below = |row: &&SlotsRow| row.throughput_change.is_some_and(|c| c.high >= 1.0);
@@ -302,18 +310,27 @@ fn rows(variants: &[(u32, Scenario)], options: &Options) -> Result<Vec<SlotsRow>
     let all = networks.len();
     let claims = all.saturating_sub(1) as u32;
     let value = |at: usize, quantity| comparison.value(at, Of::All, quantity, 1);
-    let extreme = |quantity, sign: f64| {
-        (0..all).min_by(|&a, &b| {
+    let extreme = |among: &[usize], quantity, sign: f64| {
+        among.iter().copied().min_by(|&a, &b| {
             let mean = |at| value(at, quantity).map_or(f64::INFINITY, |value| sign * value.mean);
             mean(a).total_cmp(&mean(b))
         })
     };
+    // Whoever lets few in serves these soon: the best is sought where no more fail than must.
+    let every: Vec<usize> = (0..all).collect();
+    let fewest = extreme(&every, Quantity::Failed, 1.0);
+    let fails_more = |at: usize| {
+        let more = |from| comparison.difference((from, at), Of::All, Quantity::Failed, claims);
+        fewest.filter(|&from| from != at).and_then(more).is_some_and(|more| more.low() > 0.0)
+    };
+    let candidates: Vec<usize> = every.iter().copied().filter(|&at| !fails_more(at)).collect();
     let change = |at: usize, best: Option<usize>, quantity| {
         comparison.ratio((best?, at), Of::All, quantity, claims).map(Change::from)
     };
     let p99 = Quantity::Quantile(0.99);
-    let (best_mean, best_p99) = (extreme(Quantity::Response, 1.0), extreme(p99, 1.0));
-    let most = extreme(Quantity::Throughput, -1.0);
+    let (best_mean, best_p99) =
+        (extreme(&candidates, Quantity::Response, 1.0), extreme(&candidates, p99, 1.0));
+    let most = extreme(&every, Quantity::Throughput, -1.0);
     let row = |(slots, scenario): &(u32, Scenario)| {
         let at = networks.iter().position(|(other, _)| other == slots);
         let means = [Quantity::Throughput, Quantity::Response];
@@ -326,6 +343,8 @@ fn rows(variants: &[(u32, Scenario)], options: &Options) -> Result<Vec<SlotsRow>
             p99: at.and_then(|at| value(at, p99)),
             formula,
             formula_approximation,
+            failed: at.and_then(|at| value(at, Quantity::Failed)),
+            fails_more: at.is_some_and(fails_more),
             mean_change: at.and_then(|at| change(at, best_mean, Quantity::Response)),
             p99_change: at.and_then(|at| change(at, best_p99, p99)),
             throughput_change: at.and_then(|at| change(at, most, Quantity::Throughput)),
@@ -377,7 +396,8 @@ impl Slots {
     /// The numbers of slots of which it cannot be told that they are worse for the mean (or for p99)
     /// than the best.
     pub fn as_good(&self, of: fn(&SlotsRow) -> Option<Change>) -> Vec<u32> {
-        let good = |row: &&SlotsRow| of(row).is_some_and(|change| !change.is_real());
+        let good =
+            |row: &&SlotsRow| !row.fails_more && of(row).is_some_and(|change| !change.is_real());
         self.rows.iter().filter(good).map(|row| row.slots).collect()
     }
 }

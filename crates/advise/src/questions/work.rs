@@ -9,6 +9,7 @@ use crate::scenario::mean_demand;
 
 /// Something of limited capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Hardness {
     /// A gate: its slots are a setting.
@@ -63,6 +64,10 @@ impl Part {
 pub(super) struct ClassWork {
     /// Mean demand at each station \[s\].
     pub(super) stations: Vec<f64>,
+    /// The part of it that is asked for outside of every gate, where any number of jobs may be \[s\].
+    outside: Vec<f64>,
+    /// Mean demand inside each gate whose jobs go to whichever of its stations is free or best \[s\].
+    shared: Vec<f64>,
     /// Mean time for which slots of each gate are held \[s\].
     pub(super) gates: Vec<f64>,
     /// Mean response time \[s\].
@@ -92,6 +97,8 @@ impl ClassWork {
         };
         let mut work = ClassWork {
             stations: vec![0.0; network.stations.len()],
+            outside: vec![0.0; network.stations.len()],
+            shared: vec![0.0; network.gates.len()],
             gates: vec![0.0; network.gates.len()],
             response: 0.0,
             think,
@@ -115,17 +122,14 @@ impl ClassWork {
                 Step::Visit { station, demand } => {
                     let demand = passes * mean(demand, sizes);
                     self.stations[*station] += demand;
-                    demand
+                    if gate.is_none() {
+                        self.outside[*station] += demand;
+                    }
+                    demand / network.stations[*station].speed_of_one()
                 }
                 Step::VisitServer { demand } => {
-                    let demand = passes * mean(demand, sizes);
                     let gate = gate.expect("the scenario saw a gate around it");
-                    let stations = &network.gates[gate].stations;
-                    for &station in stations {
-                        // A router deals like servers the same share of the work.
-                        self.stations[station] += demand / stations.len() as f64;
-                    }
-                    demand
+                    self.visit_server(network, gate, passes * mean(demand, sizes))
                 }
                 Step::Hold { gate, inside } => {
                     let held = self.steps(network, sizes, inside, passes, Some(*gate));
@@ -168,6 +172,22 @@ impl ClassWork {
         sum
     }
 
+    /// A visit to the server of a gate's slot; how long it takes at least \[s\].
+    fn visit_server(&mut self, network: &Network, gate: usize, demand: f64) -> f64 {
+        let node = &network.gates[gate];
+        let servers = (0..).zip(&node.stations).map(|(server, &at)| (at, node.speed(server)));
+        match node.spec.shares() {
+            Some(shares) => {
+                for ((station, speed), share) in servers.clone().zip(shares) {
+                    self.stations[station] += demand * share / speed;
+                }
+            }
+            None => self.shared[gate] += demand,
+        }
+        let speeds = servers.map(|(at, speed)| speed * network.stations[at].speed_of_one());
+        demand / speeds.fold(f64::MIN_POSITIVE, f64::max)
+    }
+
     /// Completions per second when nobody waits.
     fn rate(&self) -> f64 {
         match self.load {
@@ -197,7 +217,32 @@ pub(super) fn work(network: &Network) -> Result<Vec<ClassWork>, QuestionError> {
     if let Some(what) = beyond_law(network) {
         return Err(QuestionError::NoLaw(what));
     }
-    Ok(network.classes.iter().map(|class| ClassWork::of(network, class)).collect())
+    let mut works: Vec<_> =
+        network.classes.iter().map(|class| ClassWork::of(network, class)).collect();
+    split(network, &mut works);
+    Ok(works)
+}
+
+/// Gives the stations of gates that deal no shares their parts of the work: those that keep all stations as equally
+/// busy as can be.
+fn split(network: &Network, works: &mut [ClassWork]) {
+    let busy =
+        |of: &dyn Fn(&ClassWork) -> f64| works.iter().map(|work| work.rate() * of(work)).sum();
+    let own: Vec<f64> =
+        (0..network.stations.len()).map(|at| busy(&|work| work.stations[at])).collect();
+    let capacities: Vec<_> = network.stations.iter().map(sim::Station::speed_max).collect();
+    let pools = network.gates.iter().enumerate().map(|(gate, node)| {
+        let servers = (0..).zip(&node.stations).map(|(server, &at)| (at, node.speed(server)));
+        (servers.collect(), busy(&|work: &ClassWork| work.shared[gate]))
+    });
+    let shares = sim::equal_shares(&own, &capacities, &pools.collect::<Vec<_>>());
+    for (gate, (node, shares)) in network.gates.iter().zip(shares).enumerate() {
+        for (server, (&station, share)) in node.stations.iter().zip(shares).enumerate() {
+            for work in works.iter_mut() {
+                work.stations[station] += work.shared[gate] * share / node.speed(server);
+            }
+        }
+    }
 }
 
 /// A trait of the network that the utilisation law does not know, in words; none if it has none.
@@ -225,6 +270,19 @@ fn beyond_law(network: &Network) -> Option<String> {
 /// it.
 pub(super) fn full_at(network: &Network, works: &[ClassWork], part: Part) -> Option<f64> {
     let busy: f64 = works.iter().map(|work| work.rate() * work.demand(part)).sum();
-    let full = f64::from(part.capacity(network)) / busy;
+    let can_do = match part {
+        Part::Station(at) => {
+            let station = &network.stations[at];
+            let may_grow =
+                |work: &ClassWork| matches!(work.load, Size::Rate(_)) && work.outside[at] > 0.0;
+            let speed = match works.iter().any(may_grow) {
+                true => station.speed_of_many(),
+                false => station.speed_max(),
+            };
+            speed.unwrap_or(f64::INFINITY)
+        }
+        Part::Gate(_) => f64::from(part.capacity(network)),
+    };
+    let full = can_do / busy;
     full.is_finite().then_some(full)
 }

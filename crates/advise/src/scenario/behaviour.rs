@@ -19,14 +19,17 @@ use crate::units::{Rate, Span};
 /// Controller of a gate's slots: it begins with the slots of its one server and tries others while
 /// jobs wait.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ControlEntry {
     /// The fewest slots that may be best.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub least: u32,
     /// The most slots that may be best.
     pub most: u32,
     /// Length of one measurement; left out, 1 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "1s"), transform = crate::schema::above_zero))]
     pub window: Option<Span>,
 }
 
@@ -58,6 +61,8 @@ pub(super) fn control(entry: &ControlEntry, spec: &GateSpec) -> Result<ControlSp
 
 /// Behaviour of clients when they are not served well.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = super::rules::client))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ClientEntry {
     /// Time that they wait at a gate before they renege.
@@ -68,6 +73,7 @@ pub struct ClientEntry {
     pub time_out: Option<DistEntry>,
     /// The part that notices a time-out; left out, none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "nowhere")))]
     pub noticed: Option<NoticedName>,
     /// Attempts after one that failed; left out, they give up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,6 +82,7 @@ pub struct ClientEntry {
 
 /// The part that notices a time-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum NoticedName {
     /// Nobody: the request runs on, for nothing.
@@ -86,6 +93,7 @@ pub enum NoticedName {
 
 /// Rule by which an attempt that failed is repeated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RetryEntry {
     /// The most attempts after the first.
@@ -94,23 +102,27 @@ pub struct RetryEntry {
     pub back_off: Span,
     /// Ratio of each pause to the one before; left out, 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1.0), extend("default" = 1)))]
     pub factor: Option<f64>,
     /// The longest pause; needed where they grow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub back_off_max: Option<Span>,
     /// The share of each pause that is left to chance, 0 to 1; left out, 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0), extend("default" = 0)))]
     pub jitter: Option<f64>,
 }
 
 /// An arrival rate over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CurveEntry {
     /// Times, the first 0, and rates.
     pub points: Vec<(Span, Rate)>,
     /// Course of the rate in between; left out, it stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "constant")))]
     pub pieces: Option<PiecesName>,
     /// Time after which it begins anew; left out, never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,6 +131,7 @@ pub struct CurveEntry {
 
 /// Course of a rate between two points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum PiecesName {
     /// It stays until the next point.
@@ -129,6 +142,7 @@ pub enum PiecesName {
 
 /// A class that jobs become on their way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadName {
     /// No job begins as it.
@@ -137,6 +151,7 @@ pub enum LoadName {
 
 /// Fate of a job that finds a station full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum FullName {
     /// It is lost.
@@ -147,6 +162,7 @@ pub enum FullName {
 
 /// Rule for the next job at a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum OrderName {
     /// First in first out.
@@ -161,29 +177,36 @@ pub enum OrderName {
 
 /// A cache.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = super::rules::cache))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CacheEntry {
     /// Its name.
     pub name: String,
     /// Number of keys that it remembers.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub capacity: u32,
     /// Number of keys in all.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10_000_000)))]
     pub keys: u32,
     /// Order in which they are asked for.
     pub order: KeysName,
     /// The exponent of `zipf`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 100.0)))]
     pub exponent: Option<f64>,
     /// The weights of `weighted`, one for each key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weights: Vec<f64>,
     /// The key that is forgotten when it is full; left out, the one that was used least recently.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "lru")))]
     pub policy: Option<ReplacementName>,
 }
 
 /// The key that is forgotten when a cache is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplacementName {
     /// The key that was used least recently.
@@ -196,6 +219,7 @@ pub enum ReplacementName {
 
 /// Order in which keys are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum KeysName {
     /// Any, each time.
@@ -214,16 +238,20 @@ pub enum KeysName {
 
 /// Length of a simulation, and changes on the way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct AgendaEntry {
     /// The length; left out, until the traces have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(transform = crate::schema::above_zero))]
     pub length: Option<Span>,
     /// Number of intervals into which the time is divided for the report; left out, 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1), extend("default" = 1)))]
     pub intervals: Option<u32>,
     /// Time after which everything repeats; the first period is warm-up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(transform = crate::schema::above_zero))]
     pub period: Option<Span>,
     /// Changes on the way.
     #[serde(rename = "change", default, skip_serializing_if = "Vec::is_empty")]
@@ -232,9 +260,11 @@ pub struct AgendaEntry {
 
 /// A change on the way: of one gate or station, and one thing of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = super::rules::change))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ChangeEntry {
-    /// When.
+    /// The moment, from the beginning.
     pub at: Span,
     /// The gate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -244,6 +274,7 @@ pub struct ChangeEntry {
     pub station: Option<String>,
     /// The server, from 1; left out, the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1), extend("default" = 1)))]
     pub server: Option<u32>,
     /// Its speed from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -258,11 +289,12 @@ pub struct ChangeEntry {
 
 /// State of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum StateName {
-    /// It does.
+    /// It works.
     Up,
-    /// It does not.
+    /// It does not work.
     Down,
 }
 
@@ -426,6 +458,7 @@ pub(super) fn gate_speeds(entry: &GateEntry) -> Result<Vec<f64>, String> {
     let speeds: Vec<f64> = speeds.collect();
     match speeds.iter().find(|speed| !(**speed > 0.0 && **speed <= 1e6)) {
         Some(bad) => Err(format!("a speed is above 0 and at most 1e6; one is {bad}")),
+        None if speeds.iter().all(|speed| *speed == 1.0) => Ok(Vec::new()),
         None => Ok(speeds),
     }
 }

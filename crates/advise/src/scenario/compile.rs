@@ -393,8 +393,9 @@ impl<'a> Compiler<'a> {
         let client = client.map_err(|cause| error(format!("{place}, client"), cause))?;
         let client = client.unwrap_or_default();
         if matches!(load, Load::Within) {
-            if !entry.route.is_empty() || entry.sizes.is_some() || entry.client.is_some() {
-                let cause = "jobs become it on their way, and keep their route, sizes and client; \
+            let own = [entry.sizes.is_some(), entry.client.is_some(), entry.deadline.is_some()];
+            if !entry.route.is_empty() || own.contains(&true) {
+                let cause = "jobs become it on their way, and keep their route, sizes, deadline and client; \
                              remove these here";
                 return Err(error(place, cause));
             }
@@ -521,22 +522,11 @@ impl<'a> Compiler<'a> {
                 }
             },
             RouteEntry::Choose(choose) => self.choose(way, choose, place, passes),
-            RouteEntry::Repeat(repeat) => {
-                let again = repeat.repeat;
-                if !(0.0..1.0).contains(&again) {
-                    let cause = format!(
-                        "`repeat` is the chance of going again, from 0 up to but without 1; it is \
-                         {again}"
-                    );
-                    return Err(error(place, cause));
-                }
-                let place = format!("{place}, repeat");
-                let steps = self.route(way, &repeat.route, &place, passes / (1.0 - again))?;
-                Ok(Step::Repeat { again, steps })
-            }
+            RouteEntry::Repeat(repeat) => self.repeat(way, repeat, place, passes),
             RouteEntry::Visits(_) => unreachable!("`route` spells them out"),
             RouteEntry::Send(send) => {
-                let way = self.own_way(way, &send.send, &format!("{place}, send"), passes)?;
+                // Nobody waits for it.
+                let (way, _) = self.own_way(way, &send.send, &format!("{place}, send"), passes)?;
                 Ok(Step::Send { way })
             }
             RouteEntry::Fork(fork) => self.fork(way, fork, place, passes),
@@ -555,14 +545,33 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A way of a job of its own, which holds nothing, and whose work nobody waits for as such.
+    fn repeat(
+        &mut self,
+        way: &mut Way<'a, '_>,
+        repeat: &'a super::RepeatEntry,
+        place: &str,
+        passes: f64,
+    ) -> Result<Step, ScenarioError> {
+        let again = repeat.repeat;
+        if !(0.0..1.0).contains(&again) {
+            let cause = format!(
+                "`repeat` is the chance of going again, from 0 up to but without 1; it is {again}"
+            );
+            return Err(error(place, cause));
+        }
+        let place = format!("{place}, repeat");
+        let steps = self.route(way, &repeat.route, &place, passes / (1.0 - again))?;
+        Ok(Step::Repeat { again, steps })
+    }
+
+    /// A way of a job of its own, which holds nothing, and its mean work \[s\].
     fn own_way(
         &mut self,
         way: &mut Way<'a, '_>,
         entries: &'a [RouteEntry],
         place: &str,
         passes: f64,
-    ) -> Result<Vec<Step>, ScenarioError> {
+    ) -> Result<(Vec<Step>, f64), ScenarioError> {
         let mut own = Way {
             class: way.class,
             named: way.named,
@@ -570,7 +579,8 @@ impl<'a> Compiler<'a> {
             around: Vec::new(),
             work: 0.0,
         };
-        self.route(&mut own, entries, place, passes)
+        let steps = self.route(&mut own, entries, place, passes)?;
+        Ok((steps, own.work))
     }
 
     fn fork(
@@ -593,7 +603,15 @@ impl<'a> Compiler<'a> {
         let ways = fork.fork.iter().enumerate().map(|(at, entries)| {
             self.own_way(way, entries, &format!("{place}, way {}", at + 1), passes)
         });
-        let ways = ways.collect::<Result<_, _>>()?;
+        let (ways, mut works): (Vec<_>, Vec<f64>) =
+            ways.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        // Who forks waits for the last of those that are joined.
+        works.sort_by(f64::total_cmp);
+        let joined = match join {
+            Join::All => n,
+            Join::First(joined) => joined as usize,
+        };
+        way.work += works[joined - 1];
         Ok(Step::Fork { ways, join })
     }
 

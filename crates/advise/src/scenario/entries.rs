@@ -40,22 +40,40 @@ impl<'de, T, M: Deserialize<'de>> Visitor<'de> for TextOrTable<T, M> {
     }
 }
 
-/// All the keys that a step of a route may have.
+/// A step of a route that is more than a name.
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Step", transform = kinds))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct StepTable {
+    /// The station that is visited.
     visit: Option<String>,
+    /// Mean number of times that the `route` is gone, or the station visited, above 0: 2.5 is twice,
+    /// and once more with a chance of a half.
+    #[cfg_attr(feature = "schema", schemars(extend("exclusiveMinimum" = 0)), schemars(range(max = 1e5)))]
     visits: Option<f64>,
+    /// The demand of this visit, instead of the station's.
     demand: Option<DemandEntry>,
+    /// Several ways, of which each job goes one by chance.
     choose: Option<Vec<ChoiceEntry>>,
+    /// The chance of going the `route` again, each time.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0), extend("exclusiveMaximum" = 1)))]
     repeat: Option<f64>,
+    /// The way that is gone several times.
     route: Option<Vec<RouteEntry>>,
+    /// The way of a job of its own, for which nobody waits.
     send: Option<Vec<RouteEntry>>,
+    /// The ways of jobs of their own, which begin at once.
     fork: Option<Vec<Vec<RouteEntry>>>,
+    /// Number of ways that are waited for; left out, all.
     join: Option<u32>,
+    /// The class of the job from here on.
     r#become: Option<String>,
+    /// The cache that is asked for the job's key.
     lookup: Option<String>,
+    /// The way if it has the key; left out, straight on.
     hit: Option<Vec<RouteEntry>>,
+    /// The way if it has not.
     miss: Option<Vec<RouteEntry>>,
 }
 
@@ -92,6 +110,37 @@ const KINDS: [(&str, &[&str]); 8] = [
     ("become", &[]),
     ("lookup", &["hit", "miss"]),
 ];
+
+/// Rules for the keys of a step, by [`KINDS`], which [`step`] obeys.
+#[cfg(feature = "schema")]
+fn kinds(schema: &mut schemars::Schema) {
+    use crate::schema::{at_least_one_where_there, exactly_one_kind};
+    exactly_one_kind(schema, &KINDS);
+    for (key, needed) in
+        [("visit", &["demand", "visits"][..]), ("repeat", &["route"]), ("lookup", &["miss"])]
+    {
+        at_least_one_where_there(schema, key, needed);
+    }
+    at_least_one_where_there(schema, "visits", &["route", "visit"]);
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for RouteEntry {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "RouteEntry".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let table = generator.subschema_for::<StepTable>();
+        schemars::json_schema!({
+            "title": "step",
+            "description": "A step of a route: the name of a gate or a station, or a table. `server` is the \
+                station of the server held; from `reply` on the client does not wait for the rest of what is \
+                inside a gate.",
+            "anyOf": [{ "type": "string" }, table],
+        })
+    }
+}
 
 impl<'de> Deserialize<'de> for RouteEntry {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RouteEntry, D::Error> {

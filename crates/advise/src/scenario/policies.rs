@@ -20,6 +20,8 @@ use crate::units::{Bytes, PerByte, Span};
 
 /// Rule for the next job: a name, or a table of a name and its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(!remote, transform = crate::schema::names_alone))]
 #[serde(
     remote = "Self",
     rename_all = "kebab-case",
@@ -36,6 +38,7 @@ pub enum DisciplineEntry {
     /// The highest priority first, where waiting counts.
     PriorityAgeing {
         /// Worth of one priority in waiting time.
+        #[cfg_attr(feature = "schema", schemars(transform = crate::schema::above_zero))]
         interval: Span,
     },
     /// The smallest size first.
@@ -64,12 +67,15 @@ pub enum DisciplineEntry {
         /// Number of priorities that have cohorts of their own; higher ones go before all. Left
         /// out, 1.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "schema", schemars(extend("default" = 1)))]
         levels: Option<u8>,
     },
 }
 
 /// Rule for the server of a job: a name, or a table of a name and its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(!remote, transform = crate::schema::names_alone))]
 #[serde(
     remote = "Self",
     rename_all = "kebab-case",
@@ -103,6 +109,7 @@ pub enum RouterEntry {
         window: Option<Span>,
         /// Value of a length of 0; left out, it beats every other.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "schema", schemars(extend("default" = "best")))]
         at_zero: Option<AtZero>,
     },
     /// The one with the fewest jobs among some that are drawn.
@@ -124,6 +131,7 @@ pub enum RouterEntry {
         weights: Vec<u32>,
         /// Evenly spread or by chance; left out, evenly.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "schema", schemars(extend("default" = "rotate")))]
         order: Option<WeightedOrder>,
     },
     /// The one that the job's key or class belongs to; by hash, unless `bounds` or a `table` say.
@@ -131,6 +139,7 @@ pub enum RouterEntry {
         /// The part of the job that decides; left out, the key: of a job about a document, its
         /// index.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "schema", schemars(extend("default" = "key")))]
         of: Option<KeyOf>,
         /// Ranges: where the keys of the next server begin.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -140,15 +149,18 @@ pub enum RouterEntry {
         table: Option<BTreeMap<String, u32>>,
         /// Rule for those that the table does not name; left out, by hash.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "schema", schemars(extend("default" = "hash")))]
         default: Option<KeyDefault>,
         /// Fate of jobs whose server is down; left out, they go to the next.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "schema", schemars(extend("default" = "next")))]
         down: Option<KeyDown>,
     },
 }
 
 /// View of the router that is not as things are.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadInformationEntry {
     /// As it was so long ago.
@@ -462,8 +474,15 @@ impl<'de, T: Table> Visitor<'de> for NameOrTable<T> {
         T::read(form).map_err(E::custom)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
-        T::read(MapAccessDeserializer::new(map))
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
+        let read = T::read(MapAccessDeserializer::new(&mut map))?;
+        match map.next_key::<String>()? {
+            None => Ok(read),
+            Some(key) => Err(A::Error::custom(format!(
+                "`{key}` stands beside the name of a policy, which is alone in its table; remove it, or \
+                 put it into the table of its parameters"
+            ))),
+        }
     }
 }
 

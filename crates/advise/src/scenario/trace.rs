@@ -15,6 +15,7 @@ const SIZE_MAX: f64 = 1e15;
 
 /// A trace that a class replays.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TraceEntry {
     /// The file: CSV with a line of names, `time_s` and, as far as there are, `class`, `size` \[bytes\]

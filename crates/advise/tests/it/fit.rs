@@ -102,6 +102,8 @@ fn header(clients: u32, set: &DocumentSet) -> RunHeader {
         warmup_s: 0.0,
         classes: set.documents().iter().map(class).collect(),
         settings: BTreeMap::new(),
+        part: None,
+        merged: Vec::new(),
     }
 }
 

@@ -15,6 +15,7 @@ mod grid;
 mod kinds;
 mod layers;
 mod loads;
+mod meeting;
 mod policies;
 mod product;
 mod questions;

@@ -188,6 +188,8 @@ fn policies_that_cannot_work_are_refused() {
         ("router = \"power-of-2\"", "unknown variant `power-of-2`"),
         ("router = { power-of-d = { n = 2 } }", "unknown field `n`"),
         ("router = { power-of-d = { d = 0 } }", "d of at least 1"),
+        // What stood behind the first name was once read over.
+        ("router = { power-of-d = { d = 2 }, random = 1 }", "`random` stands beside the name"),
         ("router = { weighted = { weights = [1] } }", "has 1 numbers for 2 servers"),
         ("router = { weighted = { weights = [1, 0] } }", "a weight of 1 to 1000000"),
         ("router = { ev = { queue = 0, utilisation = 0 } }", "one of them above it"),

@@ -1,8 +1,8 @@
 //! Questions whose answers are known: exactly where there is a formula, else by what must be so.
 
 use advise::questions::{
-    self, Elasticity, Growth, QuestionError, Sensitivity, Slo, bottleneck, capacity, holds, policy,
-    sensitivity, servers, slots,
+    self, Elasticity, Growth, QuestionError, Sensitivity, Slo, bottleneck, can_vary_servers,
+    capacity, holds, policy, sensitivity, servers, slots,
 };
 use advise::{Load, NumberKind, Right, Scenario};
 use sim::Options;
@@ -447,6 +447,179 @@ fn the_first_bottleneck_is_relieved_and_the_next_is_found() {
     // Delays saturate never.
     let text = QUEUE.replace("kind = \"queue\"", "kind = \"delay\"");
     assert!(bottleneck(&scenario(&text), None, &options(11, 20_000)).unwrap().order.is_empty());
+}
+
+/// A station that was relieved kept its speeds and its order, which a delay does not have: the question ended with an
+/// error that named neither.
+#[test]
+fn a_bottleneck_of_any_kind_is_relieved() {
+    for kind in [
+        "kind = \"queue\", servers = 2, speeds = [3.0, 1.0]",
+        "kind = \"queue\", order = \"shortest-remaining\"",
+        "kind = \"queue\", order = \"preemptive\"",
+        "kind = \"queue\", room = 5",
+        "kind = \"sharing\", speed-curve = [1.0, 1.5, 1.6]",
+        "kind = \"sharing\"",
+    ] {
+        let text = format!(
+            "sekisho = 1\nname = \"b\"\nclass = [{{ name = \"c\", rate = \"0.5/s\", route = [\"a\", \"b\"] }}]\n\
+             station = [{{ name = \"a\", {kind}, demand = {{ mean = \"1s\", dist = \"exponential\" }} }}, \
+             {{ name = \"b\", kind = \"queue\", demand = {{ mean = \"0.2s\", dist = \"exponential\" }} }}]\n"
+        );
+        let found = bottleneck(&scenario(&text), None, &options(12, 50_000));
+        let found = found.unwrap_or_else(|error| panic!("{kind}: {error}"));
+        let names: Vec<&str> = found.order.iter().map(|one| one.parts[0].name.as_str()).collect();
+        assert_eq!(names, ["a", "b"], "{kind}: {found:?}");
+    }
+}
+
+/// A station `a` of this kind to which so many jobs of 1 s come a second.
+fn at_station(rate: f64, kind: &str) -> Scenario {
+    scenario(&format!(
+        "sekisho = 1\nname = \"s\"\nclass = [{{ name = \"c\", rate = \"{rate}/s\", route = [\"a\"] }}]\n\
+         station = [{{ name = \"a\", {kind}, demand = {{ mean = \"1s\", dist = \"exponential\" }} }}]\n"
+    ))
+}
+
+/// The story: the utilisation law knew servers and no speeds, so that a station that serves 3 a second was full at 1,
+/// and 2.4 a second needed "3 servers, now 1" where the one was busy for 80 %.
+#[test]
+fn the_utilisation_law_knows_speeds() {
+    let law = |scenario: &Scenario| {
+        let found = bottleneck(scenario, None, &options(13, 20_000)).unwrap();
+        found.order[0].parts[0].law.expect("the station is limited")
+    };
+    for (rate, kind, most) in [
+        (2.0, "kind = \"sharing\", speed-curve = [3.0]", 3.0),
+        (2.0, "kind = \"sharing\", speed-curve = [1.0, 2.0, 4.0]", 4.0),
+        (5.0, "kind = \"queue\", servers = 2, speeds = [3.0, 3.0]", 6.0),
+        (2.0, "kind = \"queue\", servers = 3", 3.0),
+    ] {
+        let found = law(&at_station(rate, kind));
+        assert!((found * rate / most - 1.0).abs() < 1e-9, "{kind}: {found}");
+    }
+    let growth: Growth = "1x".parse().unwrap();
+    let ask =
+        |scenario: &Scenario| servers(scenario, Some("a"), &growth, None, &options(14, 20_000));
+    let found = ask(&at_station(
+        5.0,
+        "kind = \"queue\", servers = 6, speeds = [3.0, 3.0, 3.0, 3.0, 3.0, 3.0]",
+    ));
+    assert_eq!(found.unwrap().law, 2, "two of speed 3 do 6 a second");
+    for (kind, cause) in [
+        ("kind = \"sharing\", speed-curve = [3.0]", "as its `speed-curve` says"),
+        ("kind = \"queue\", servers = 2, speeds = [3.0, 1.0]", "have several speeds"),
+    ] {
+        let error = ask(&at_station(0.5, kind)).unwrap_err().to_string();
+        assert!(error.contains(cause), "{error}");
+    }
+}
+
+/// The story: nobody asked whether requests are lost at a full station or left by their clients, so that M/M/1 with room
+/// for 6, asked for thrice what it can do, "held" with 35 % lost, and one slot was best where nine of ten were refused.
+#[test]
+fn requests_that_fail_are_no_success() {
+    let text = |more: &str| {
+        scenario(&format!(
+            "sekisho = 1\nname = \"f\"\nclass = [{{ name = \"c\", rate = \"3/s\", route = [\"a\"]{more} }}]\nstation = [{{ name = \
+             \"a\", kind = \"queue\", room = 6, demand = {{ mean = \"0.5s\", dist = \"exponential\" }} }}]\n"
+        ))
+    };
+    let growth: Growth = "1x".parse().unwrap();
+    let ask = |scenario: &Scenario, slo: Option<&str>| {
+        let slo = slo.map(|slo| slo.parse::<Slo>().unwrap());
+        holds(scenario, &growth, slo.as_ref(), &options(20, 50_000)).unwrap().assessment
+    };
+    // M/M/1/6 at rho = 1.5: (1 - rho) rho^6 / (1 - rho^7).
+    let lost = 0.5 * 1.5_f64.powi(6) / (1.5_f64.powi(7) - 1.0);
+    let found = ask(&text(""), Some("failed<1%"));
+    assert_eq!(found.kept, Right::No);
+    let seen = found.limits[0].simulated.unwrap();
+    assert!((seen.mean - lost).abs() < 0.02, "{seen:?} for {lost}");
+    let formula = found.limits[0].formula.unwrap();
+    assert!((formula - lost).abs() < 1e-9, "{formula}");
+    assert_eq!(ask(&text(""), None).kept, Right::No, "nothing is saturated, but requests fail");
+    let impatient = text(", client = { time-out = \"1s\" }");
+    assert_eq!(ask(&impatient, Some("failed<1%")).kept, Right::No);
+    // A gate without a queue: the fewer slots, the sooner those who are let in are served.
+    let gate = scenario(
+        "sekisho = 1\nname = \"f\"\nclass = [{ name = \"c\", rate = \"10/s\", route = [\"g\"] }]\ngate = [{ name = \"g\", \
+         slots = 4, room = 0, inside = [\"a\"] }]\nstation = [{ name = \"a\", kind = \"sharing\", servers = 4, demand = { mean = \
+         \"0.3s\", dist = \"exponential\" } }]\n",
+    );
+    let found = slots(&gate, None, &[1, 4, 8], &options(21, 50_000)).unwrap();
+    assert_eq!(found.best_mean, 8, "{found:?}");
+    assert!(found.rows[0].fails_more && found.rows[1].fails_more && !found.rows[2].fails_more);
+}
+
+/// The story: a station with a speed curve was busy whenever anybody was there, so that one of speed 16 saturated at 2.3/s;
+/// and behind it the slots of a gate were full at a million a second.
+#[test]
+fn a_station_with_a_speed_curve_saturates_at_its_largest_speed() {
+    let curve: Vec<String> = (1..=16).map(|speed| format!("{speed}.0")).collect();
+    let text = |gate: &str, to: &str, curve: &str, rate: f64| {
+        scenario(&format!(
+            "sekisho = 1\nname = \"c\"\nclass = [{{ name = \"c\", rate = \"{rate}/s\", route = [\"{to}\"] }}]\n{gate}\n\
+             station = [{{ name = \"a\", kind = \"sharing\", speed-curve = [{curve}], demand = {{ mean = \"1s\", dist = \
+             \"exponential\" }} }}]\n"
+        ))
+    };
+    let alone = text("", "a", &curve.join(", "), 2.0);
+    let found = bottleneck(&alone, None, &options(16, 100_000)).unwrap();
+    let busy = found.now.as_ref().unwrap()[0].share.mean;
+    assert!((busy / 0.125 - 1.0).abs() < 0.03, "{busy}");
+    // Saturated is 90 % of 16/s.
+    assert!((found.order[0].factor * 2.0 / 14.4 - 1.0).abs() < 0.05, "{:?}", found.order[0]);
+    assert!(!can_vary_servers(&alone, Some("a")) && !can_vary_servers(&alone, None));
+    let gate = "gate = [{ name = \"g\", slots = 16, inside = [\"a\"] }]";
+    let found = bottleneck(&text(gate, "g", &curve.join(", "), 2.0), None, &options(17, 100_000));
+    for part in found.unwrap().order.iter().flat_map(|stage| &stage.parts) {
+        assert!((part.law.unwrap() * 2.0 / 16.0 - 1.0).abs() < 1e-9, "{part:?}");
+    }
+    // What falls when many are there can do no more for long than then.
+    let found = bottleneck(&text("", "a", "1.0, 2.0, 0.8", 0.5), None, &options(18, 100_000));
+    let first = &found.unwrap().order[0].parts[0];
+    assert!((first.law.unwrap() * 0.5 / 0.8 - 1.0).abs() < 1e-9, "{first:?}");
+}
+
+/// The story: the work of a server of speed 1 was counted as if it were as fast as the fastest one.
+#[test]
+fn the_utilisation_law_knows_the_speeds_of_a_gate() {
+    let law = |queues: &str, rate: f64| {
+        let text = format!(
+            "sekisho = 1\nname = \"g\"\nclass = [{{ name = \"c\", rate = \"{rate}/s\", route = [\"g\"] }}]\ngate = [{{ \
+             name = \"g\", {queues}, servers = [{{ slots = 50, station = \"a\", speed = 3.0 }}, {{ slots = 50, station = \
+             \"b\" }}], inside = [{{ visit = \"server\", demand = {{ mean = \"1s\", dist = \"exponential\" }} }}] }}]\nstation \
+             = [{{ name = \"a\", kind = \"sharing\" }}, {{ name = \"b\", kind = \"sharing\" }}]\n"
+        );
+        let found = bottleneck(&scenario(&text), None, &options(19, 50_000)).unwrap();
+        let first = found.order[0].parts.iter().find(|part| part.name == "b").expect("it is full");
+        first.law.expect("it is limited") * rate
+    };
+    // By chance each gets a half.
+    let random = law("queues = \"per-server\", router = \"random\"", 1.0);
+    assert!((random / 2.0 - 1.0).abs() < 1e-9, "{random}");
+    let looks = law("queues = \"per-server\", router = \"shortest-queue\"", 2.0);
+    assert!((looks / 4.0 - 1.0).abs() < 1e-9, "{looks}");
+}
+
+/// The story: what any of two stations may do was charged to both alike, and the one with other work seemed full first.
+#[test]
+fn the_utilisation_law_leaves_other_work_of_a_station_to_the_others() {
+    let text = "sekisho = 1\nname = \"two\"\nclass = [{ name = \"c\", rate = \"0.9/s\", route = [\"g\"] }, { name = \
+                \"d\", rate = \"0.8/s\", route = [\"a\"] }]\ngate = [{ name = \"g\", queues = \"per-server\", router = \
+                \"shortest-queue\", servers = [{ slots = 50, station = \"a\" }, { slots = 50, station = \"b\" }], inside = \
+                [{ visit = \"server\", demand = { mean = \"1s\", dist = \"exponential\" } }] }]\nstation = [{ name = \"a\", \
+                kind = \"queue\", demand = { mean = \"1s\", dist = \"exponential\" } }, { name = \"b\", kind = \"queue\" }]\n";
+    let slo: Slo = "mean<1h".parse().unwrap();
+    let found =
+        holds(&scenario(text), &"1x".parse::<Growth>().unwrap(), Some(&slo), &options(15, 100_000))
+            .unwrap();
+    assert_ne!(
+        found.assessment.kept,
+        Right::No,
+        "1.7 s of work a second are less than 2: {found:?}"
+    );
 }
 
 #[test]

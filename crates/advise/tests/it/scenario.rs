@@ -683,6 +683,24 @@ fn a_cycle_without_time_is_refused() {
     );
 }
 
+/// The story: the work of the ways of a fork counted nowhere, and a closed class that only forks was refused.
+#[test]
+fn a_cycle_of_forked_work_takes_time() {
+    let forked = |ways: &str, join: &str| {
+        format!(
+            "sekisho = 1\nname = \"x\"\nclass = [{{ name = \"c\", population = 1, route = [{{ fork = [{ways}]{join} }}] }}]\n\
+             station = [{{ name = \"d\", kind = \"delay\", demand = \"50ms\" }}, {{ name = \"z\", kind = \"delay\", demand \
+             = \"0s\" }}]\n"
+        )
+    };
+    for (ways, join) in [("[\"d\"], [\"d\", \"z\"]", ""), ("[\"d\"], [\"z\"]", ", join = 2")] {
+        read(&forked(ways, join)).network().unwrap();
+    }
+    // The first of two that has nothing to do is there at once.
+    let error = read(&forked("[\"d\"], [\"z\"]", ", join = 1")).network().unwrap_err().to_string();
+    assert!(error.contains("neither thinking nor any demand takes time"), "{error}");
+}
+
 #[test]
 fn gates_that_multiply_when_spelled_out_are_refused() {
     // Ten gates, each of which holds the next one ten times: 10^10 steps.

@@ -415,6 +415,29 @@ fn points_that_cannot_tell_demand_from_delay_say_so() {
     fit.scenario.network().unwrap();
 }
 
+/// The story: throughput that rises a little faster than the clients, as noise makes it, drove the demand to 0.00005
+/// us, of which there is no scenario.
+#[test]
+fn points_where_nobody_waits_have_a_scenario() {
+    let seen =
+        [(1.0, 100.0, 10e-3), (2.0, 205.0, 9.8e-3), (4.0, 420.0, 9.5e-3), (8.0, 830.0, 9.6e-3)];
+    let points: Vec<LoadPoint> = seen
+        .into_iter()
+        .enumerate()
+        .map(|(line, (clients, throughput, response))| LoadPoint {
+            line,
+            clients,
+            throughput,
+            response: Some(response),
+        })
+        .collect();
+    let fit = fit_points(&points, &sources(), &options(None)).unwrap();
+    let demand = &fit.scenario.calibration.as_ref().unwrap().parameters["demand"];
+    assert!(demand.interval[0] == 0.0 && demand.interval[1] < 2e-3, "{fit:?}");
+    assert!(unidentified(&fit.scenario).contains("which part of a response is demand"), "{fit:?}");
+    fit.scenario.network().unwrap();
+}
+
 /// X = gamma N / (1 + sigma (N - 1) + kappa N (N - 1)) with 3 % of noise: the regions of 95 % hold the truth
 /// in at least 17 of 20 seeds (fewer happen once in 60 times). The numbers are such as
 /// databases have: throughput falls from 36 clients on.

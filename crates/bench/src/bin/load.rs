@@ -1,5 +1,5 @@
-//! Speed of the engine against wrk, in one run, interleaved: one thread each, bound to one
-//! processor, against a minimal responder bound to another.
+//! Speed of the engine against wrk, and by HTTP/2 against h2load, in one run, interleaved: one thread each,
+//! bound to one processor, against a minimal responder bound to another, by HTTP/2 against nginx.
 //!
 //! ```text
 //! cargo run --release -p bench --bin bench_load
@@ -7,7 +7,7 @@
 //!
 //! Prints requests per second and CPU time per request (user and system, of the whole client
 //! process), medians of three runs of three seconds, and their ratios. Ends with status 2 if
-//! wrk or taskset is missing, or there is only one processor.
+//! wrk, h2load, nginx or taskset is missing, or there is only one processor.
 #![allow(unsafe_code, clippy::print_stdout, clippy::print_stderr)]
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::atomic::AtomicBool;
 
-use load::http::{Closing, Connections, Load, Plan, PlanSpec, Reach, Target, run};
+use load::http::{Closing, Connections, Load, Plan, PlanSpec, Protocol, Reach, Target, run};
 use measure::Until;
 use workload::Dist;
 
@@ -53,6 +53,12 @@ const SINGLE: [Side; 3] = [
     Side { name: "wrk, close", command: |url| wrk(url, true) },
 ];
 
+/// As many requests in flight as wrk's connections, all on one.
+const STREAMS: [Side; 2] = [
+    Side { name: "load", command: |url| own(url, "http2") },
+    Side { name: "h2load", command: h2load },
+];
+
 fn own(url: &str, how: &str) -> Vec<String> {
     let me = std::env::current_exe().expect("a running program has a path");
     vec![me.display().to_string(), "press".into(), url.into(), how.into()]
@@ -68,11 +74,21 @@ fn wrk(url: &str, close: bool) -> Vec<String> {
     words
 }
 
+fn h2load(url: &str) -> Vec<String> {
+    let words = ["h2load", "-t1", "-c1", &format!("-m{CLIENTS}"), &format!("-D{SECONDS}"), url];
+    words.map(str::to_owned).into()
+}
+
 fn compare() -> ExitCode {
-    for (peer, arg) in [("wrk", "--version"), ("taskset", "--version")] {
-        if Command::new(peer).arg(arg).output().is_err() {
+    for (peer, arg, package) in [
+        ("wrk", "--version", "wrk"),
+        ("h2load", "--version", "nghttp2-client"),
+        ("nginx", "-v", "nginx"),
+        ("taskset", "--version", "util-linux"),
+    ] {
+        if command(peer).arg(arg).output().is_err() {
             eprintln!(
-                "{peer} is missing, so there is nothing to compare with: apt-get install {peer}"
+                "{peer} is missing, so there is nothing to compare with: apt-get install {package}"
             );
             return ExitCode::from(2);
         }
@@ -93,11 +109,56 @@ fn compare() -> ExitCode {
     contest(&url, &SINGLE);
     responder.kill().expect("our own child");
     responder.wait().expect("our own child");
+    println!("HTTP/2, {CLIENTS} streams on one connection, one thread, nginx");
+    let (mut nginx, url, folder) = nginx();
+    contest(&url, &STREAMS);
+    nginx.kill().expect("our own child");
+    nginx.wait().expect("our own child");
+    std::fs::remove_dir_all(folder).expect("our own folder");
     ExitCode::SUCCESS
 }
 
+/// nginx in one process, which speaks HTTP/2 without a word and never ends a connection by itself.
+fn nginx() -> (Child, String, std::path::PathBuf) {
+    let folder = std::env::temp_dir().join(format!("bench-load-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("room for a folder");
+    let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+    let address = address.expect("a free port");
+    let kept = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .map(|kind| format!("{kind}_temp_path {kind};\n"))
+        .concat();
+    let text = format!(
+        "daemon off;\nmaster_process off;\npid nginx.pid;\nerror_log nginx.err;\n\
+         events {{ worker_connections 512; }}\nhttp {{\naccess_log off;\n\
+         keepalive_requests 1000000000;\n{kept}\
+         server {{ listen {address} http2; location / {{ return 200 \"Hello, load\\n\"; }} }}\n}}\n"
+    );
+    let file = folder.join("nginx.conf");
+    std::fs::write(&file, text).expect("room for a configuration");
+    let place = folder.display().to_string();
+    let errors = folder.join("nginx.err").display().to_string();
+    let words = ["nginx", "-p", &place, "-e", &errors, "-c", &file.display().to_string()];
+    let mut child = start(SERVER_CPU, &words.map(str::to_owned));
+    for _ in 0..200 {
+        if TcpStream::connect(address).is_ok() {
+            return (child, format!("http://{address}/"), folder);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    child.kill().expect("our own child");
+    child.wait().expect("our own child");
+    panic!("nginx does not listen at {address}: see {errors}");
+}
+
+/// A program, also where Debian keeps those of administrators.
+fn command(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env("PATH", "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin");
+    command
+}
+
 fn start(cpu: &str, words: &[String]) -> Child {
-    Command::new("taskset")
+    command("taskset")
         .args(["-c", cpu])
         .args(words)
         .stdout(Stdio::piped())
@@ -142,15 +203,29 @@ fn measure_once(words: &[String]) -> (f64, f64) {
     child.stdout.take().expect("its output is piped").read_to_string(&mut text).expect("text");
     assert!(child.wait().expect("our own child").success(), "{words:?}: {text}");
     let cpu_s = children_cpu_s() - before;
-    // wrk: "  438762 requests in 3.10s, ..." and ours alike.
-    let line = text.lines().find(|line| line.contains("requests in")).expect("a summary line");
-    let mut parts = line.split_whitespace();
-    let requests: f64 = parts.next().and_then(|n| n.parse().ok()).expect("a number of requests");
-    let rate = text
-        .lines()
-        .find_map(|line| line.strip_prefix("Requests/sec:")?.trim().parse().ok())
-        .expect("a rate");
+    let (requests, rate) = summary(&text).unwrap_or_else(|| panic!("no summary: {text}"));
     (rate, cpu_s * 1e6 / requests)
+}
+
+/// Number of requests, and requests per second, of what a side says at its end.
+fn summary(text: &str) -> Option<(f64, f64)> {
+    let mut lines = text.lines();
+    // h2load: "finished in 3.00s, 51234.67 req/s, ..." and "requests: 153704 total, ...".
+    if let Some(finished) = text.lines().find(|line| line.starts_with("finished in ")) {
+        let rate = finished.split(", ").nth(1)?.strip_suffix(" req/s")?.parse().ok()?;
+        let counts = lines.find_map(|line| line.strip_prefix("requests: "))?;
+        let of = |what: &str| -> Option<f64> {
+            let count = counts.split(", ").find_map(|one| one.strip_suffix(what))?;
+            count.trim().parse().ok()
+        };
+        assert_eq!(of(" failed")? + of(" errored")?, 0.0, "nothing may fail here: {text}");
+        return Some((of(" done")?, rate));
+    }
+    // wrk: "  438762 requests in 3.10s, ..." and ours alike.
+    let line = text.lines().find(|line| line.contains("requests in"))?;
+    let requests = line.split_whitespace().next()?.parse().ok()?;
+    let rate = lines.find_map(|line| line.strip_prefix("Requests/sec:")?.trim().parse().ok())?;
+    Some((requests, rate))
 }
 
 /// CPU time of all children that have ended, user and system [s].
@@ -169,7 +244,9 @@ fn press(url: &str, how: &str) {
     let target = Target::parse(url, Reach::Private).expect("a loopback URL");
     let load = Load::Closed { clients: CLIENTS, think: Dist::Constant(0.0) };
     let mut spec = PlanSpec::new(target, load, Until::Seconds(SECONDS));
-    if how != "kept" {
+    if how == "http2" {
+        spec.protocol = Protocol::Http2 { streams_max: CLIENTS };
+    } else if how != "kept" {
         spec.connections = Connections::PerRequest;
     }
     if how == "rst" {

@@ -19,6 +19,8 @@ mod simulated;
 mod table;
 mod xml;
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use advise::{
@@ -103,6 +105,15 @@ pub fn read(name: &str, text: &str) -> Result<Model, ReadError> {
 
 /// No model needs to be larger.
 const MODEL_MIB: u64 = 64;
+
+/// True if a file begins as a gate's recording does; what cannot be read, or not twice, does not.
+pub fn is_recording(path: &Path) -> bool {
+    const BEGINNING: &[u8] = b"{\"sekisho-recording\"";
+    let mut first = [0; BEGINNING.len()];
+    let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    let mut read = || File::open(path).and_then(|mut file| file.read_exact(&mut first));
+    is_file && read().is_ok() && first == BEGINNING
+}
 
 /// Reads a model of any format that is known.
 ///

@@ -159,8 +159,10 @@ pub(super) fn clf_time(text: &str) -> Option<f64> {
     let name = parts.next()?;
     let month = months.iter().position(|month| *month == name)? as i64 + 1;
     let mut next = || -> Option<i64> { parts.next()?.parse().ok() };
-    let (year, hour, minute, second) = (next()?, next()?, next()?, next()?);
-    moment([year, month, day, hour, minute, second], 0.0, zone)
+    let (year, hour, minute) = (next()?, next()?, next()?);
+    // Apache's `%{msec_frac}t` and others put a fraction behind the seconds.
+    let second = number(parts.next()?)?;
+    moment([year, month, day, hour, minute, second as i64], second.fract(), zone)
 }
 
 /// `2026-10-10T13:55:36.250+02:00`, or with Z, since the epoch \[s\].

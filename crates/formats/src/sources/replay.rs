@@ -200,7 +200,9 @@ fn common(line: &str) -> Result<(f64, String, String), String> {
     let (stamp, rest) = stamp.ok_or_else(|| {
         format!("`{}` has no time in brackets, as Common and Combined logs have", shown(line))
     })?;
-    let time = clf_time(stamp).or_else(|| rfc3339(stamp)).ok_or_else(|| {
+    // `[$msec]` of nginx is a number.
+    let time = clf_time(stamp).or_else(|| rfc3339(stamp)).or_else(|| epoch(number(stamp)?));
+    let time = time.ok_or_else(|| {
         format!("`{}` is no time such as 10/Oct/2026:13:55:36 +0000", shown(stamp))
     })?;
     let request = rest.split('"').nth(1).ok_or("it has no request in quotes")?;
@@ -217,10 +219,31 @@ fn words(request: &str) -> (String, String) {
     }
 }
 
+/// Seconds since the epoch of a number that counts seconds, milliseconds, microseconds or nanoseconds: a log of this
+/// millennium has no other number in the range of each.
+fn epoch(number: f64) -> Option<f64> {
+    match number {
+        0.0..1e11 => Some(number),
+        1e11..1e14 => Some(number / 1e3),
+        1e14..1e17 => Some(number / 1e6),
+        1e17..1e20 => Some(number / 1e9),
+        _ => None,
+    }
+}
+
 /// Names that servers give to the time, the request line, the method and the path.
-const TIMES: [&str; 8] =
-    ["time", "ts", "timestamp", "@timestamp", "time_iso8601", "time_local", "msec", "start_time"];
-const METHODS: [&str; 4] = ["method", "request_method", "verb", "http_method"];
+const TIMES: [&str; 9] = [
+    "StartUTC",
+    "time",
+    "ts",
+    "timestamp",
+    "@timestamp",
+    "time_iso8601",
+    "time_local",
+    "msec",
+    "start_time",
+];
+const METHODS: [&str; 5] = ["method", "request_method", "verb", "http_method", "RequestMethod"];
 const PATHS: [&str; 7] =
     ["uri", "path", "request_uri", "url", "target", "http_path", "RequestPath"];
 
@@ -233,12 +256,12 @@ fn json(line: &str) -> Result<(f64, String, String), String> {
     let time = of(&value, &TIMES)
         .ok_or_else(|| format!("it has no time; known names: {}", TIMES.join(", ")))?;
     let time = match &time {
-        Value::String(text) => rfc3339(text).or_else(|| clf_time(text)).or_else(|| number(text)),
-        other => other.as_f64().filter(|seconds| (0.0..1e14).contains(seconds)),
+        Value::String(text) => {
+            rfc3339(text).or_else(|| clf_time(text)).or_else(|| epoch(number(text)?))
+        }
+        other => other.as_f64().and_then(epoch),
     }
     .ok_or_else(|| format!("`{}` is no time", shown(&time.to_string())))?;
-    // Seconds since the epoch, or milliseconds.
-    let time = if time > 1e11 { time / 1e3 } else { time };
     let inner = value.get("request").filter(|request| request.is_object()).unwrap_or(&value);
     if let Some(Value::String(request)) = value.get("request") {
         let (method, target) = words(request);

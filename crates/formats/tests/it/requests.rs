@@ -150,12 +150,36 @@ fn json_lines_of_common_servers_are_replayed() {
          {\"ts\":1791640536.25,\"request\":{\"method\":\"HEAD\",\"uri\":\"/b\"}}\n",
         "{\"timestamp\":1791640536000,\"method\":\"GET\",\"path\":\"/a\"}\n\
          {\"timestamp\":1791640536250,\"method\":\"HEAD\",\"path\":\"/b\"}\n",
+        // Traefik, whose `time` is that of the line and whose `StartUTC` is that of the request; nanoseconds.
+        "{\"time\":\"2026-10-10T13:55:39Z\",\"StartUTC\":\"2026-10-10T13:55:36.000000000Z\",\
+         \"RequestMethod\":\"GET\",\"RequestPath\":\"/a\"}\n\
+         {\"time\":\"2026-10-10T13:55:36Z\",\"StartUTC\":\"2026-10-10T13:55:36.250000000Z\",\
+         \"RequestMethod\":\"HEAD\",\"RequestPath\":\"/b\"}\n",
+        "{\"time\":1791640536000000000,\"method\":\"GET\",\"path\":\"/a\"}\n\
+         {\"time\":1791640536250000000,\"method\":\"HEAD\",\"path\":\"/b\"}\n",
     ] {
         let found = replay(log, &["GET", "HEAD"]).unwrap();
         let at: Vec<f64> = found.rows.iter().map(|(at, _)| *at).collect();
         assert!(at[0] == 0.0 && (at[1] - 0.25).abs() < 1e-6, "{log}: {at:?}");
         assert_eq!(found.classes, ["/a", "HEAD /b"], "{log}");
         assert!(!found.spread);
+    }
+}
+
+/// The story: a Common log whose seconds had a fraction was refused, although it tells the gaps that a replay wants.
+#[test]
+fn fractions_of_seconds_in_brackets_are_taken() {
+    for (first, second) in [
+        // Apache with %{%d/%b/%Y:%T}t.%{msec_frac}t %{%z}t; nginx with $time_iso8601 and with $msec.
+        ("10/Oct/2026:13:55:36.000 +0000", "10/Oct/2026:13:55:36.250 +0000"),
+        ("10/Oct/2026:13:55:36 +0000", "10/Oct/2026:15:55:36.250000 +0200"),
+        ("2026-10-10T13:55:36+00:00", "2026-10-10T13:55:36.250+00:00"),
+        ("1791640536.000", "1791640536.250"),
+    ] {
+        let line = |stamp: &str| format!("::1 - - [{stamp}] \"GET / HTTP/1.1\" 200 5\n");
+        let found = replay(&(line(first) + &line(second)), &["GET"]).unwrap();
+        assert!((found.rows[1].0 - 0.25).abs() < 1e-6, "{second}: {:?}", found.rows);
+        assert!(!found.spread, "{second}");
     }
 }
 

@@ -5,10 +5,12 @@
 mod deadlines;
 mod disciplines;
 mod early_rejection;
+mod eviction;
 #[cfg(feature = "serde")]
 mod formats;
 mod load_information;
 mod model;
+mod passes;
 mod play;
 mod protocol;
 mod queues;

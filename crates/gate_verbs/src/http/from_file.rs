@@ -8,8 +8,8 @@ use cli::text::{next, sentence};
 use cli::{Failure, Verdict, say};
 use gatefile::{Disk, HttpFile, load_http, to_httpgate};
 use httpgate::Config;
-use serde_json::json;
 
+use super::super::answer::HttpChecked;
 use super::super::start::note;
 use super::{
     HttpArgs, Started, Written, address, beginning, class_names, end, reachable, service, tell,
@@ -100,14 +100,12 @@ pub(super) fn check(
     let unreached = reached(&config, public).err().map(|failure| failure.to_string());
     config.try_out().map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
     if json {
-        let object = json!({
-            "verdict": Verdict::Holds.word(),
-            "exit_code": Verdict::Holds.code(),
-            "servers": config.upstreams,
-            "classes": config.classes.iter().map(|class| &class.name).collect::<Vec<_>>(),
-            "notes": unreached.iter().collect::<Vec<_>>(),
-        });
-        say(out, &format!("{object}\n"))?;
+        let answer = HttpChecked {
+            servers: config.upstreams.iter().map(ToString::to_string).collect(),
+            classes: config.classes.iter().map(|class| class.name.as_str()).collect(),
+            notes: unreached.into_iter().collect(),
+        };
+        say(out, &cli::json::answer(Verdict::Holds, Verdict::Holds.word(), &answer))?;
         return Ok(Verdict::Holds);
     }
     let counted = |number: usize, one: &str, more: &str| match number {

@@ -13,12 +13,12 @@ use gatefile::{Disk, GateFile, Method, load, to_monitor, unresolved};
 use monitor::{Address, Config, Database, Monitor};
 use pgwire::auth::Credential;
 use pgwire::secrets::MockKey;
-use serde_json::json;
 
+use super::super::answer::PostgresChecked;
 use super::super::service;
 use super::super::start::{Asked, Descriptors, try_databases};
 use super::names::{Names, ask_again};
-use super::{PostgresArgs, Written, address, end, taking_over, unstarted, within_reach};
+use super::{PostgresArgs, Written, address, end, started, taking_over, unstarted, within_reach};
 
 /// Number of databases that are named at the start.
 const NAMED: usize = 3;
@@ -56,6 +56,12 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
     };
     let missing = Arc::new(Mutex::new(Names::new(file, &config)));
     let (finishes, asked, secret) = (finish.clone(), Arc::clone(&missing), key.clone());
+    let last = Arc::clone(&missing);
+    let (changes, hidden) = (finish.clone(), key.clone());
+    let changed = move |sets: &[(String, String)]| {
+        let mut names = last.lock().map_err(|_| "the file cannot be had any more".to_owned())?;
+        names.changed(sets, &Disk, &hidden, &changes)
+    };
     let again = move || {
         let Read { mut config, file, told } = read(&path, listen, &key)?;
         finish(&mut config)?;
@@ -68,6 +74,7 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
     let monitor = Monitor::bind(config)
         .and_then(Monitor::drain_on_signals)
         .and_then(|monitor| monitor.reload_from(again))
+        .map(|monitor| monitor.set_by(changed))
         .and_then(|monitor| monitor.log_to(std::io::stderr()))
         .map_err(unstarted)?;
     let handle = monitor.handle();
@@ -116,7 +123,7 @@ fn secured(config: &Config, file: &GateFile) -> Result<(), Failure> {
 }
 
 /// Checks that the gate may stand in front of every server that the file names.
-fn reached(config: &Config, public: u8) -> Result<(), Failure> {
+pub(super) fn reached(config: &Config, public: u8) -> Result<(), Failure> {
     config.databases.iter().try_for_each(|database| within_reach(&database.servers, public))
 }
 
@@ -137,15 +144,9 @@ pub(super) fn check(
     config.try_out().map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
     let databases: Vec<&str> = file.database.iter().map(|one| &*one.name).collect();
     if json {
-        let object = json!({
-            "verdict": Verdict::Holds.word(),
-            "exit_code": Verdict::Holds.code(),
-            "databases": databases,
-            "users": users,
-            "classes": file.class.len(),
-            "notes": told,
-        });
-        say(out, &format!("{object}\n"))?;
+        let (classes, notes) = (file.class.len(), told);
+        let answer = PostgresChecked { databases, users, classes, notes };
+        say(out, &cli::json::answer(Verdict::Holds, Verdict::Holds.word(), &answer))?;
         return Ok(Verdict::Holds);
     }
     let counted = |number: usize, one: &str, more: &str| match number {
@@ -208,13 +209,7 @@ fn beginning(args: &PostgresArgs, monitor: &Monitor, names: &[String]) -> String
     let first = &addresses[0];
     let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     if args.json {
-        let object = json!({
-            "listening": shown[0],
-            "addresses": shown,
-            "databases": names,
-            "takes_over_from": monitor.predecessor(),
-        });
-        return format!("{object}\n");
+        return started(monitor, names.to_vec());
     }
     let mut named: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
     let more = format!("{} more", names.len().saturating_sub(NAMED));

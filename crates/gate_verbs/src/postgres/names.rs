@@ -10,6 +10,8 @@ use pgwire::secrets::MockKey;
 /// The file as it was read last, and the hosts in it that had no address then.
 #[derive(Debug)]
 pub(super) struct Names {
+    read: GateFile,
+    /// The same with what the console has set since.
     file: GateFile,
     missing: Vec<(String, u16)>,
 }
@@ -21,7 +23,29 @@ impl Names {
             Address::Unresolved { name, port } => Some((name.clone(), *port)),
             _ => None,
         });
-        Names { missing: missing.collect(), file }
+        Names { missing: missing.collect(), read: file.clone(), file }
+    }
+
+    /// The configuration of the file as it was read last, with these keys of PgBouncer's changed.
+    ///
+    /// # Errors
+    /// If a key cannot have its value, or `finish` says why the gate must not run with it.
+    pub(super) fn changed(
+        &mut self,
+        sets: &[(String, String)],
+        files: &dyn Files,
+        key: &MockKey,
+        finish: impl Fn(&mut Config) -> Result<(), String>,
+    ) -> Result<Config, String> {
+        let mut file = self.read.clone();
+        for (name, value) in sets {
+            file = file.with(name, value, files).map_err(|error| error.to_string())?;
+        }
+        let mut config = to_monitor(&file, files, key).map_err(|error| error.to_string())?;
+        finish(&mut config)?;
+        let read = self.read.clone();
+        *self = Names { read, ..Names::new(file, &config) };
+        Ok(config)
     }
 
     /// A configuration in which names have addresses that had none; none if there is no such name. What
@@ -32,8 +56,20 @@ impl Names {
             return None;
         }
         let config = to_monitor(&self.file, files, key).ok()?;
-        *self = Names::new(self.file.clone(), &config);
+        let read = self.read.clone();
+        *self = Names { read, ..Names::new(self.file.clone(), &config) };
         Some(config)
+    }
+
+    /// The same, for a gate to go on with; or why it must not, which is told once.
+    fn judged(
+        &mut self,
+        files: &dyn Files,
+        key: &MockKey,
+        finish: impl Fn(&mut Config) -> Result<(), String>,
+    ) -> Option<Result<Config, String>> {
+        let mut config = self.found(files, key)?;
+        Some(finish(&mut config).map(|()| config))
     }
 }
 
@@ -48,10 +84,10 @@ pub(super) fn ask_again(
 ) {
     loop {
         std::thread::sleep(AGAIN);
-        let found = names.lock().map(|mut names| names.found(&Disk, key));
-        let Ok(found) = found else { return };
-        let Some(mut config) = found else { continue };
-        let taken = finish(&mut config).and_then(|()| match handle.reload(config) {
+        let judged = names.lock().map(|mut names| names.judged(&Disk, key, &finish));
+        let Ok(judged) = judged else { return };
+        let Some(judged) = judged else { continue };
+        let taken = judged.and_then(|config| match handle.reload(config) {
             Err(ReloadError::Ended) => Ok(false),
             other => other.map(|_| true).map_err(|error| error.to_string()),
         });
@@ -69,11 +105,12 @@ mod tests {
     use std::net::SocketAddr;
     use std::path::Path;
 
+    use super::super::from_file::reached;
     use super::*;
     use gatefile::{read, unresolved};
 
     /// A machine on which a name has an address from some moment on.
-    struct Later(Cell<bool>);
+    struct Later(Cell<bool>, [u8; 4]);
 
     impl Files for Later {
         fn text(&self, _: &Path) -> Result<String, String> {
@@ -86,8 +123,45 @@ mod tests {
 
         fn address(&self, host: &str, port: u16) -> Result<SocketAddr, String> {
             assert_eq!(host, "db.example");
-            let address = SocketAddr::from(([127, 0, 0, 9], port));
+            let address = SocketAddr::from((self.1, port));
             if self.0.get() { Ok(address) } else { Err("not known".into()) }
+        }
+    }
+
+    /// Asks the decision, and connects nowhere. A name without an address passes when the gate starts, and
+    /// what it turns out to be is judged before anybody connects there.
+    #[test]
+    fn a_name_that_turns_out_to_be_public_is_asked_for_as_any_other() {
+        let text = "format = 1\nlisten = [\"127.0.0.1:0\"]\n\
+                    [[database]]\nname = \"a\"\nserver = [{ host = \"db.example\", port = 5433 }]\n";
+        let key = MockKey::new([7; 32]);
+        for (address, public, passes) in
+            [([203, 0, 113, 9], 0, false), ([203, 0, 113, 9], 1, true), ([10, 0, 0, 9], 0, true)]
+        {
+            let files = Later(Cell::new(false), address);
+            let file = read("g.toml", text, &files).unwrap().file;
+            let config = to_monitor(&file, &files, &key).expect("its name may be there later");
+            assert!(reached(&config, 0).is_ok(), "nobody knows yet where it is");
+            let mut names = Names::new(file, &config);
+            let mut look = || {
+                names.judged(&files, &key, |config| {
+                    reached(config, public).map_err(|failure| failure.to_string())
+                })
+            };
+            assert!(look().is_none());
+            files.0.set(true);
+            match look().expect("it is there now") {
+                Ok(config) => {
+                    assert!(passes, "{address:?} with --public {public} times");
+                    assert!(unresolved(&config).is_empty());
+                }
+                Err(why) => {
+                    assert!(!passes, "{address:?} with --public {public} times: {why}");
+                    let says = why.contains("db.example") && why.contains("203.0.113.9");
+                    assert!(says && why.contains("`--public` says"), "{why}");
+                }
+            }
+            assert!(look().is_none(), "it is told once");
         }
     }
 
@@ -96,7 +170,7 @@ mod tests {
         let text = "format = 1\nlisten = [\"127.0.0.1:0\"]\n\
                     [[database]]\nname = \"a\"\nserver = [{ host = \"db.example\", port = 5433 }]\n\
                     [[database]]\nname = \"b\"\nserver = [{ host = \"127.0.0.1\", port = 5434 }]\n";
-        let files = Later(Cell::new(false));
+        let files = Later(Cell::new(false), [127, 0, 0, 9]);
         let file = read("g.toml", text, &files).unwrap().file;
         let key = MockKey::new([7; 32]);
         let config = to_monitor(&file, &files, &key).expect("b is served");

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Authentication: who may come in, and how it is proven.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Auth {
     /// The proof that clients give of who they are.
@@ -14,11 +15,11 @@ pub struct Auth {
     pub hba_file: Option<String>,
     /// The map from names of the system or of certificates to users, as `pg_ident.conf` has it.
     pub ident_file: Option<String>,
-    /// As whom secrets are looked up that are in no file; left out, they are not.
+    /// User as whom secrets that stand in no file are looked up; left out, none are.
     pub query_user: Option<String>,
     /// The query then: `$1` is the user, the row has a name and a secret.
     pub query: String,
-    /// In which database, by its name here; left out, in the one that the client asks for.
+    /// Database of that query, by its name here; left out, the one that the client asks for.
     pub query_database: Option<String>,
     /// Iterations of SCRAM secrets that are made here of passwords.
     pub scram_iterations: u32,
@@ -47,6 +48,7 @@ impl Default for Auth {
 
 /// A proof of who a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// Every name is believed, if the user is known.
@@ -68,11 +70,12 @@ pub enum Method {
 
 /// Encryption on both sides.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct BothTls {
-    /// Towards clients.
+    /// Towards clients; left out, its `mode` is `"disable"`.
     pub clients: Tls,
-    /// Towards servers.
+    /// Towards servers; left out, its `mode` is `"prefer"`.
     pub servers: Tls,
 }
 
@@ -86,6 +89,8 @@ impl Default for BothTls {
 
 /// Encryption on one side.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::tls))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Tls {
     /// The demand for it, and for a verified certificate.
@@ -107,6 +112,7 @@ fn oldest_version() -> TlsVersion {
 
 /// The demand for encryption, and for a verified certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum TlsMode {
     /// None.
@@ -125,6 +131,7 @@ pub enum TlsMode {
 
 /// A version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum TlsVersion {
     /// 1.2
     #[serde(rename = "1.2")]

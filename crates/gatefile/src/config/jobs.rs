@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 /// A class of jobs. Everything that it names must match; it names something. A `*` at the end of a
 /// name or a tag's value stands for all that begin so.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::class))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ClassEntry {
     /// Its name, in tables and in policies.
@@ -29,6 +31,8 @@ pub struct ClassEntry {
 
 /// The place of a job's key: `parameter`, `tag` or `statement`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::key))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct KeyEntry {
     /// A parameter of its first statement, counted from 1; what stands behind is not asked.
@@ -49,6 +53,8 @@ pub struct KeyEntry {
 
 /// A place in a statement: `parameter` or `place`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::statement))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct StatementKey {
     /// The fingerprint, in hexadecimal digits.
@@ -63,6 +69,7 @@ pub struct StatementKey {
 
 /// The type of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyKind {
     /// As an integer of 2, 4 or 8 bytes.
@@ -73,6 +80,7 @@ pub enum KeyKind {
 
 /// The policy for session state that a client leaves, in transaction and statement mode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SessionState {
     /// LISTEN.
@@ -122,6 +130,7 @@ impl Default for SessionState {
 
 /// Values of `currval` and `lastval` outside of the transaction that moved the sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SequencePolicy {
     /// Those that any client has moved.
@@ -139,6 +148,7 @@ pub enum SequencePolicy {
 
 /// The policy for one kind of session state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum StatePolicy {
     /// The client keeps its slot.
@@ -149,6 +159,7 @@ pub enum StatePolicy {
 
 /// The policy for a setting of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum SetPolicy {
     /// The client keeps its slot.
@@ -161,6 +172,7 @@ pub enum SetPolicy {
 
 /// The policy for session state that code may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum CodePolicy {
     /// It is trusted to leave nothing.
@@ -175,6 +187,7 @@ pub enum CodePolicy {
 
 /// The policy for parameters of a session's start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Startup {
     /// Parameters that follow a client from server to server, beside those that PostgreSQL's

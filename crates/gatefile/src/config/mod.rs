@@ -20,9 +20,10 @@ pub const FORMAT: u32 = 1;
 
 /// A configuration of `sekisho gate postgres`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct GateFile {
-    /// The version of this format, [`FORMAT`]; a file without it is none.
+    /// The version of this format, 1; a file without it is none.
     #[serde(default = "no_format")]
     pub format: u32,
     /// The addresses for clients over TCP: `host:port`; `*` is every address of the machine.
@@ -42,16 +43,21 @@ pub struct GateFile {
     /// The band in which slots are sought that are `"auto"`.
     pub auto: Auto,
     /// Databases that clients may ask for.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub database: Vec<Database>,
     /// Differences for single users.
     pub user: Vec<User>,
     /// The rule for the next job, as in a scenario; left out, first in first out.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "fifo")))]
     pub discipline: Option<DisciplineEntry>,
     /// The rule for the server of a job, as in a scenario; left out, round robin.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "round-robin")))]
     pub router: Option<RouterEntry>,
     /// The count by which routers compare queues.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "in-system")))]
     pub length: Option<Length>,
     /// The choice among several equally good servers.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "rotate")))]
     pub ties: Option<Ties>,
     /// The router's view of its servers.
     pub load_information: Option<LoadInformationEntry>,
@@ -127,6 +133,7 @@ impl Default for GateFile {
 
 /// A socket in the file system.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct UnixSocket {
     /// The directory that it is made in; its name is `.s.PGSQL.` and the port.
@@ -152,6 +159,7 @@ fn socket_mode() -> String {
 
 /// One queue for all servers of a database, or one for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum QueuesName {
     /// One for all.

@@ -9,6 +9,7 @@ use super::super::values::{Hidden, Slots, Timeout};
 
 /// Settings of each pool: (database, user) as the client asked for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Pool {
     /// The time for which a client holds a server connection.
@@ -26,8 +27,8 @@ pub struct Pool {
     pub wait_max: Span,
     /// Clients that may wait.
     pub room: u64,
-    /// For how long it is remembered how fast a queue moves: a job is refused at once that would wait
-    /// in vain at that rate. `"off"` refuses none so.
+    /// Time over which the queue's rate is remembered. A job that would wait in vain at that rate is refused at
+    /// once. `"off"` refuses none so.
     pub early_rejection: Timeout,
     /// For how long a client's reads do not go to replicas after it may have written, so that it finds
     /// what it wrote.
@@ -59,6 +60,7 @@ impl Default for Pool {
 
 /// The time for which a client holds a server connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// All of its connection.
@@ -71,6 +73,7 @@ pub enum Mode {
 
 /// The choice among idle connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Reuse {
     /// The one used last, so that few have most of the work.
@@ -81,6 +84,7 @@ pub enum Reuse {
 
 /// The band in which slots are sought that are `"auto"`, at each server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Auto {
     /// Slots are never fewer.
@@ -99,11 +103,14 @@ impl Default for Auto {
 
 /// A database that clients may ask for. What is left out is as the pool's table has it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::database))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Database {
     /// Its name for clients; `*` is every name that stands nowhere.
     pub name: String,
     /// The PostgreSQL servers that have it.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub server: Vec<ServerEntry>,
     /// Its name at the servers; left out, as the client says.
     pub dbname: Option<String>,
@@ -117,7 +124,8 @@ pub struct Database {
     pub slots: Option<Slots>,
     /// Server connections of a pool that are kept open.
     pub slots_kept: Option<u32>,
-    /// Server connections of all its pools at most; left out, as `limits.database-slots`.
+    /// Server connections of all its pools at most; left out, as `limits.database-slots`. Where they are
+    /// fewer than its servers and no router decides, jobs stay at one server.
     pub slots_all: Option<u32>,
     /// Further server connections for clients that have waited long.
     pub reserve: Option<u32>,
@@ -133,11 +141,11 @@ pub struct Database {
     pub connect_query: Option<String>,
     /// The server of a new connection.
     pub spread: Option<Spread>,
-    /// As whom secrets are looked up.
+    /// User as whom secrets are looked up.
     pub query_user: Option<String>,
-    /// The query for them.
+    /// Query for secrets.
     pub query: Option<String>,
-    /// In which database.
+    /// Database of the query for secrets.
     pub query_database: Option<String>,
     /// Settings that its server connections start with.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -146,12 +154,14 @@ pub struct Database {
 
 /// A PostgreSQL server of a database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ServerEntry {
     /// A name, an address, or the directory of its socket.
     pub host: String,
     /// Its port.
     #[serde(default = "server_port")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub port: u16,
     /// Its share of the jobs, in whole numbers; `router = "weighted"` goes by it.
     #[serde(default = "server_weight", skip_serializing_if = "is_usual_weight")]
@@ -184,6 +194,7 @@ fn is_usual_role(role: &Role) -> bool {
 
 /// The role of a server: the jobs that it may be given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
     /// Everything.
@@ -194,6 +205,7 @@ pub enum Role {
 
 /// The server of a new connection, of several, where no router decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Spread {
     /// One after the other.
@@ -204,6 +216,7 @@ pub enum Spread {
 
 /// Differences for a user.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct User {
     /// The name.

@@ -10,6 +10,7 @@ use super::super::values::Timeout;
 /// takes writes, and how far it is. Where no server has `role = "replica"`, whether it answers is
 /// all that counts: each is asked everything, whatever it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Health {
     /// As whom they are asked, with the secret of the users file; left out, as the forced user of the
@@ -39,13 +40,14 @@ impl Default for Health {
 
 /// Upkeep of connections to servers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Connections {
-    /// After how long one is replaced.
+    /// Age at which a connection is replaced.
     pub lifetime: Span,
     /// Idle time after which one is closed that nobody needs.
     pub idle: Timeout,
-    /// For how long one counts as alive without a check.
+    /// Idle time for which a connection counts as alive without a check.
     pub check_after: Span,
     /// The query that checks it; `"off"` is no check, an empty text an empty query.
     pub check: String,
@@ -71,6 +73,7 @@ impl Default for Connections {
 
 /// Limits of number and size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Limits {
     /// Clients.
@@ -114,6 +117,7 @@ impl Default for Limits {
 
 /// Limits of time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Timeouts {
     /// A client's login.
@@ -160,6 +164,7 @@ impl Default for Timeouts {
 
 /// Options of TCP connections; what is left out is as the system has it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Tcp {
     /// True if silent connections are probed.
@@ -188,13 +193,14 @@ impl Default for Tcp {
 
 /// Administrators, readers of statistics, and their addresses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Admin {
     /// Users who may do everything on the console.
     pub users: Vec<String>,
     /// Users who may look.
     pub stats_users: Vec<String>,
-    /// Over how long the console's averages are.
+    /// Period over which the console averages.
     pub stats_period: Span,
     /// The address of the metrics and the live page.
     pub http: Option<String>,
@@ -206,8 +212,9 @@ impl Default for Admin {
     }
 }
 
-/// The kinds of events that are logged, on standard error.
+/// The kinds of events that are logged, on standard error, and the log of jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Log {
     /// Logins.
@@ -218,16 +225,20 @@ pub struct Log {
     pub errors: bool,
     /// A line of figures every `admin.stats-period`.
     pub stats: bool,
+    /// The file of the access log, a line for each transaction that has ended; `"-"` is standard output. Left out, there is
+    /// none.
+    pub access: Option<String>,
 }
 
 impl Default for Log {
     fn default() -> Log {
-        Log { connections: true, disconnections: true, errors: true, stats: true }
+        Log { connections: true, disconnections: true, errors: true, stats: true, access: None }
     }
 }
 
 /// The recording of the gate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Record {
     /// The file.

@@ -4,20 +4,78 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use advise::{DisciplineEntry, Span, Unreachable};
-use gate::{GateSpec, ServerSpec};
+use advise::{DisciplineEntry, RouterEntry, Span, Unreachable};
+use gate::{GateSpec, KeyOf, ServerSpec};
 
 use super::super::Files;
-use super::super::check::Contradiction;
+use super::super::check::{Contradiction, STEPS_MAX};
 use super::super::convert::SPAN_MAX;
 use super::super::values::{Slots, Timeout};
-use super::config::HttpFile;
+use super::config::{HttpFile, HttpKey};
 use super::to_httpgate::{OTHER, gate};
 
 /// The most slots of a server; each costs memory.
 const SLOTS_MAX: u32 = 1 << 20;
 /// A job's id has 24 bits for the place of its connection.
 const CONNECTIONS_MAX: u64 = (1 << 24) - 1;
+
+/// A number of the file by its path, the least and the most that it may be.
+pub(crate) type Range = (&'static str, fn(&HttpFile) -> u64, u64, u64);
+
+/// Ranges of numbers, which the schema has from here.
+pub(crate) const RANGES: [Range; 12] = [
+    ("limits.connections", |file| file.limits.connections.into(), 1, CONNECTIONS_MAX),
+    ("limits.head", |file| file.limits.head.0, 256, 1 << 20),
+    ("limits.buffer", |file| file.limits.buffer.0, 4096, 1 << 26),
+    ("connections.kept-max", |file| file.connections.kept_max.into(), 0, 1 << 16),
+    ("pool.slots", |file| slots(file).into(), 0, SLOTS_MAX as u64),
+    ("pool.reserve", |file| file.pool.reserve.into(), 0, SLOTS_MAX as u64),
+    ("record.steps-max", |file| file.record.as_ref().map_or(1, |one| one.steps_max), 1, STEPS_MAX),
+    ("pool.room", |file| file.pool.room, 0, CONNECTIONS_MAX),
+    ("auto.floor", |file| file.auto.floor.into(), 1, SLOTS_MAX as u64),
+    ("auto.ceiling", |file| file.auto.ceiling.into(), 1, SLOTS_MAX as u64),
+    ("health.failures-max", |file| file.health.failures_max.into(), 1, 1 << 16),
+    ("health.successes-min", |file| file.health.successes_min.into(), 1, 1 << 16),
+];
+
+fn slots(file: &HttpFile) -> u32 {
+    file.pool.slots.and_then(Slots::number).unwrap_or(0)
+}
+
+/// A time of the file by its path.
+pub(crate) type Time = (&'static str, fn(&HttpFile) -> Span);
+
+/// Times that mean nothing at 0, which the schema has from here.
+pub(crate) const ABOVE_ZERO: [Time; 12] = [
+    ("pool.wait-max", |file| file.pool.wait_max),
+    ("pool.reserve-after", |file| or_any(file.pool.reserve_after)),
+    ("pool.early-rejection", |file| or_any(file.pool.early_rejection)),
+    ("health.interval", |file| file.health.interval),
+    ("health.timeout", |file| file.health.timeout),
+    ("connections.idle", |file| file.connections.idle),
+    ("timeouts.head", |file| file.timeouts.head),
+    ("timeouts.client-idle", |file| file.timeouts.client_idle),
+    ("timeouts.connect", |file| file.timeouts.connect),
+    ("timeouts.response", |file| file.timeouts.response),
+    ("timeouts.stalled", |file| file.timeouts.stalled),
+    ("timeouts.hold", |file| file.timeouts.hold),
+];
+
+/// Times that may be 0.
+const MAY_BE_ZERO: [Time; 4] = [
+    ("pool.unreachable", |file| match file.pool.unreachable {
+        Unreachable::AtMost(span) => span,
+        Unreachable::Wait | Unreachable::Refuse => Span(0.0),
+    }),
+    ("timeouts.abandoned", |file| file.timeouts.abandoned),
+    ("timeouts.drain-delay", |file| file.timeouts.drain_delay),
+    ("timeouts.drain", |file| file.timeouts.drain),
+];
+
+/// The time, or one that is right where there is none.
+fn or_any(timeout: Timeout) -> Span {
+    timeout.span().unwrap_or(Span(1.0))
+}
 
 /// All that cannot be; empty if a gate can start with it.
 pub(super) fn check(file: &HttpFile, files: &dyn Files) -> Vec<Contradiction> {
@@ -76,8 +134,28 @@ impl Found {
             let way = "say `[[server]]` with `host = \"127.0.0.1\"` and `port = 9000`";
             self.add("server", format!("there is no server behind the gate; {way}"));
         }
+        let goes_by_weights = match &file.router {
+            Some(RouterEntry::Weighted { weights, .. }) => weights.is_empty(),
+            _ => false,
+        };
+        let routed = match &file.router {
+            Some(RouterEntry::ByKey { of, .. }) => *of != Some(KeyOf::Class),
+            _ => false,
+        };
+        let cached = matches!(file.discipline, Some(DisciplineEntry::Cohort { .. }));
+        if file.key != HttpKey::Path && !routed && !cached {
+            self.add("key", "nothing looks at it; say `router = { by-key = {} }` or remove it");
+        }
         for (at, server) in file.server.iter().enumerate() {
             let path = format!("server.{at}");
+            if server.weight != 1 && !goes_by_weights {
+                let cause = "nothing looks at it; say `router = \"weighted\"` without `weights`, or \
+                             remove it";
+                self.add(format!("{path}.weight"), cause);
+            }
+            if server.port == 0 {
+                self.add(format!("{path}.port"), "no server listens on port 0; say 1 to 65535");
+            }
             if server.host.contains("://") || server.host.contains('/') {
                 let cause = format!("`{}` is a URL; name the host alone", server.host);
                 self.add(format!("{path}.host"), cause);
@@ -111,22 +189,9 @@ impl Found {
     }
 
     fn numbers(&mut self, file: &HttpFile) {
-        let (limits, auto) = (&file.limits, &file.auto);
-        let slots = file.pool.slots.and_then(Slots::number).unwrap_or(0);
-        let ranges = [
-            ("limits.connections", u64::from(limits.connections), 1, CONNECTIONS_MAX),
-            ("limits.head", limits.head.0, 256, 1 << 20),
-            ("limits.buffer", limits.buffer.0, 4096, 1 << 26),
-            ("connections.kept-max", file.connections.kept_max.into(), 0, 1 << 16),
-            ("pool.slots", slots.into(), 0, SLOTS_MAX.into()),
-            ("pool.reserve", file.pool.reserve.into(), 0, SLOTS_MAX.into()),
-            ("pool.room", file.pool.room, 0, CONNECTIONS_MAX),
-            ("auto.floor", auto.floor.into(), 1, SLOTS_MAX.into()),
-            ("auto.ceiling", auto.ceiling.into(), 1, SLOTS_MAX.into()),
-            ("health.failures-max", file.health.failures_max.into(), 1, 1 << 16),
-            ("health.successes-min", file.health.successes_min.into(), 1, 1 << 16),
-        ];
-        for (path, value, least, most) in ranges {
+        let auto = &file.auto;
+        for (path, value, least, most) in RANGES {
+            let value = value(file);
             if !(least..=most).contains(&value) {
                 self.add(path, format!("{value} is not possible, only {least} to {most}"));
             }
@@ -141,32 +206,8 @@ impl Found {
     }
 
     fn times(&mut self, file: &HttpFile) {
-        let (timeouts, pool) = (&file.timeouts, &file.pool);
-        let after = |timeout: Timeout| timeout.span().unwrap_or(Span(1.0));
-        let unreachable = match pool.unreachable {
-            Unreachable::AtMost(span) => span,
-            Unreachable::Wait | Unreachable::Refuse => Span(0.0),
-        };
-        let positive = [
-            ("pool.wait-max", pool.wait_max),
-            ("pool.reserve-after", after(pool.reserve_after)),
-            ("pool.early-rejection", after(pool.early_rejection)),
-            ("health.interval", file.health.interval),
-            ("health.timeout", file.health.timeout),
-            ("connections.idle", file.connections.idle),
-            ("timeouts.head", timeouts.head),
-            ("timeouts.client-idle", timeouts.client_idle),
-            ("timeouts.connect", timeouts.connect),
-            ("timeouts.response", timeouts.response),
-            ("timeouts.stalled", timeouts.stalled),
-            ("timeouts.hold", timeouts.hold),
-        ];
-        let any = [
-            ("pool.unreachable", unreachable),
-            ("timeouts.abandoned", timeouts.abandoned),
-            ("timeouts.drain-delay", timeouts.drain_delay),
-            ("timeouts.drain", timeouts.drain),
-        ];
+        let positive = ABOVE_ZERO.map(|(path, span)| (path, span(file)));
+        let any = MAY_BE_ZERO.map(|(path, span)| (path, span(file)));
         for (path, span) in positive {
             if span.0 <= 0.0 {
                 self.add(path, "it is no time at all; give one above 0");
@@ -265,7 +306,7 @@ impl Found {
 }
 
 /// The methods that the gate serves.
-const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"];
+pub(crate) const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"];
 
 const NO_PRIORITIES: &str = "nothing looks at it; say `discipline = \"priority\"` or remove it";
 

@@ -13,12 +13,14 @@ use super::super::values::{Slots, Timeout};
 
 /// A configuration of `sekisho gate http`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HttpFile {
-    /// The version of this format, [`FORMAT`]; a file without it is none.
+    /// The version of this format, 1; a file without it is none.
     #[serde(default = "no_format")]
     pub format: u32,
     /// The address for clients, one: `["host:port"]`.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 1)))]
     pub listen: Vec<String>,
     /// Encryption towards clients.
     pub tls: HttpTls,
@@ -27,14 +29,19 @@ pub struct HttpFile {
     /// The band in which slots are sought that are `"auto"`.
     pub auto: Auto,
     /// The servers behind the gate.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub server: Vec<HttpServer>,
     /// The rule for the next job, as in a scenario; left out, first in first out.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "fifo")))]
     pub discipline: Option<DisciplineEntry>,
     /// The rule for the server of a job, as in a scenario; left out, round robin.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "round-robin")))]
     pub router: Option<RouterEntry>,
     /// The count by which routers compare queues.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "in-system")))]
     pub length: Option<Length>,
     /// The choice among several equally good servers.
+    #[cfg_attr(feature = "schema", schemars(extend("default" = "rotate")))]
     pub ties: Option<Ties>,
     /// The router's view of its servers.
     pub load_information: Option<LoadInformationEntry>,
@@ -98,14 +105,16 @@ impl Default for HttpFile {
 
 /// Encryption towards clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HttpTls {
-    /// The certificate, if clients connect with TLS.
+    /// The certificate, if clients connect with TLS; left out, they connect without.
     pub clients: Option<HttpCertificate>,
 }
 
 /// A certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HttpCertificate {
     /// Our certificate and its chain, PEM.
@@ -116,6 +125,7 @@ pub struct HttpCertificate {
 
 /// Slots and queue of the gate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HttpPool {
     /// Requests in service at each server at most; a server may say its own.
@@ -128,8 +138,8 @@ pub struct HttpPool {
     pub wait_max: Span,
     /// Requests that may wait.
     pub room: u64,
-    /// For how long it is remembered how fast the queue moves: a request is refused at once that would wait
-    /// in vain at that rate. `"off"` refuses none so.
+    /// Time over which the queue's rate is remembered. A request that would wait in vain at that rate is refused
+    /// at once. `"off"` refuses none so.
     pub early_rejection: Timeout,
     /// The longest wait of requests while no server can be reached: a time, or `"wait"` for as long as for
     /// a slot, or `"refuse"` for none.
@@ -152,6 +162,7 @@ impl Default for HttpPool {
 
 /// A server behind the gate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HttpServer {
     /// A name or an address; a name is looked up when the file is read.
@@ -162,6 +173,7 @@ pub struct HttpServer {
     #[serde(default = "server_weight")]
     pub weight: u32,
     /// Its slots; left out, as `pool.slots`. 0 gives it no request, so that it can be taken out.
+    #[cfg_attr(feature = "schema", schemars(range(max = 1_048_576)))]
     pub slots: Option<u32>,
 }
 
@@ -172,6 +184,8 @@ fn server_weight() -> u32 {
 /// A class of requests. Everything that it names must match; it names something. A `*` at the end of a
 /// path or a field's value stands for all that begin so.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::http_class))]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HttpClass {
     /// Its name, in metrics, logs and policies.
@@ -180,6 +194,7 @@ pub struct HttpClass {
     pub path: Option<String>,
     /// Requests with one of these methods.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(transform = crate::schema::http_methods))]
     pub method: Vec<String>,
     /// Requests with these fields in their heads.
     #[serde(default)]
@@ -188,13 +203,16 @@ pub struct HttpClass {
     #[serde(default)]
     pub priority: u8,
     /// Service that its requests need, in any one unit.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub size: Option<u64>,
     /// The longest wait of its requests, if that is shorter than the pool's.
+    #[cfg_attr(feature = "schema", schemars(transform = advise::schema::above_zero))]
     pub deadline: Option<Span>,
 }
 
 /// The key of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum HttpKey {
     /// The path of its target, without the query.
@@ -205,6 +223,7 @@ pub enum HttpKey {
 
 /// Health probes of servers. A refused connection counts as down at once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HttpHealth {
     /// Every server is asked for this path; 200 to 399 is healthy. Left out, only a server that is down is
@@ -234,11 +253,12 @@ impl Default for HttpHealth {
 
 /// Connections to servers that no request uses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HttpConnections {
     /// Idle time after which one is closed.
     pub idle: Span,
-    /// So many are kept to each server at most.
+    /// Most connections that are kept to each server.
     pub kept_max: u32,
 }
 
@@ -250,6 +270,7 @@ impl Default for HttpConnections {
 
 /// Limits of number and size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HttpLimits {
     /// Clients' connections; at the limit, none is accepted until one ends.
@@ -269,6 +290,7 @@ impl Default for HttpLimits {
 
 /// Limits of time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HttpTimeouts {
     /// A request's head, from its first byte or the connection on; the TLS handshake has as long.
@@ -283,7 +305,7 @@ pub struct HttpTimeouts {
     pub stalled: Span,
     /// A slot that is held.
     pub hold: Span,
-    /// A server that is still busy with a response that no client waits for any more.
+    /// Time for which a slot is held for a response that no client waits for any more.
     pub abandoned: Span,
     /// From SIGTERM until no connection is accepted any more; `/readyz` says no meanwhile.
     pub drain_delay: Span,
@@ -309,6 +331,7 @@ impl Default for HttpTimeouts {
 
 /// Treatment of a client's own X-Forwarded-* and Forwarded fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ForwardedName {
     /// They are dropped: right for the first proxy that clients reach.
@@ -319,6 +342,7 @@ pub enum ForwardedName {
 
 /// The address for operators.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HttpAdmin {
     /// The address of the metrics, the live page and the controls.
@@ -327,6 +351,8 @@ pub struct HttpAdmin {
 
 /// The log of requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(transform = crate::schema::http_log))]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct HttpLog {
     /// The file of the access log; `"-"` is standard output. Left out, there is none.

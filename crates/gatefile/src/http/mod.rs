@@ -10,6 +10,9 @@ pub use config::*;
 pub use to_httpgate::to_httpgate;
 
 use super::config::FORMAT;
+#[cfg(feature = "schema")]
+pub(crate) use check::{ABOVE_ZERO, METHODS, RANGES};
+
 use super::own::{parse, places};
 use super::{Disk, FileError, Files, TOLD_MAX};
 

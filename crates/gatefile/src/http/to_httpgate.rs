@@ -1,7 +1,7 @@
 //! The configuration of the gate for HTTP as the gate that runs is told it.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use advise::{Policies, RouterEntry, Span};
@@ -79,12 +79,10 @@ pub fn to_httpgate(file: &HttpFile, files: &dyn Files) -> Result<Config, FileErr
     Ok(config)
 }
 
-/// The access log of this name; `-` is standard output.
+/// The access log of this name.
 fn access_log(name: &str, query: bool) -> AccessLog {
-    AccessLog {
-        file: (name != "-").then(|| PathBuf::from(name)),
-        target: if query { LoggedTarget::PathAndQuery } else { LoggedTarget::Path },
-    }
+    let target = if query { LoggedTarget::PathAndQuery } else { LoggedTarget::Path };
+    AccessLog { target, ..AccessLog::named(Path::new(name)) }
 }
 
 fn span(span: Span) -> Duration {

@@ -66,7 +66,7 @@ fn every_key_is_told_to_the_gate() {
     assert_eq!(gold.fields[0].value, Text::Begins("gold".into()));
     assert_eq!((&writes.path, writes.size), (&Some(Text::Is("/orders".into())), 5));
     assert_eq!(writes.methods, ["POST", "PUT"]);
-    assert_eq!((config.key, config.forwarded), (Key::Client, Forwarded::Append));
+    assert_eq!((config.key, config.forwarded), (Key::Path, Forwarded::Append));
     assert_eq!(config.health.probe, Probe::Get("/health".into()));
     assert_eq!((config.health.fall, config.health.rise), (2, 4));
     let (limits, timeouts) = (config.limits, config.timeouts);
@@ -78,6 +78,12 @@ fn every_key_is_told_to_the_gate() {
     let log = config.access_log.unwrap();
     assert_eq!(log.file.as_deref(), Some(Path::new("access.log")));
     assert_eq!((log.target, config.record_max), (LoggedTarget::PathAndQuery, 1000));
+}
+
+#[test]
+fn the_key_of_a_router_by_key_may_be_the_client() {
+    let by_key = "key = \"client\"\nrouter = { by-key = {} }\npool";
+    assert_eq!(config(&LEAST.replace("pool", by_key)).key, Key::Client);
 }
 
 #[test]
@@ -122,6 +128,16 @@ fn what_is_wrong_has_its_line_its_cause_and_the_way_out() {
     let refused = |text: &str| read_http("g.toml", text, &Machine).unwrap_err().to_string();
     let with = |more: &str| refused(&format!("{LEAST}{more}"));
     for (message, wanted) in [
+        (
+            with("weight = 5\n"),
+            "`server.0.weight`: nothing looks at it; say `router = \"weighted\"`",
+        ),
+        (refused(&LEAST.replace("9000", "0")), "no server listens on port 0; say 1 to 65535"),
+        (
+            refused(&LEAST.replace("pool", "key = \"client\"\npool")),
+            "`key`: nothing looks at it; say `router = { by-key = {} }`",
+        ),
+        (with("[record]\nfile = \"r\"\nsteps-max = 1000000000000\n"), "only 1 to 100000000"),
         (refused("listen = []\n"), "g.toml:1: the key `format` is missing"),
         (refused(&LEAST.replace("listen", "listne")), "did you mean `listen`"),
         (refused(&LEAST.replace("[\"127.0.0.1:8080\"]", "[]")), "g.toml:2: `listen`: nobody can"),

@@ -8,10 +8,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use advise::{Span, Unreachable};
+use gate::{KeyDefault, KeyDown, KeyMap, RouterSpec};
 use gatefile::{
     Disk, Files, GateFile, Loaded, Method, Mode, Part, Reuse, Role, Slots, Spread, StatePolicy,
     Timeout, TlsMode, TlsVersion, load, read, support, to_monitor, translate,
 };
+use monitor::Share;
 use pgwire::secrets::MockKey;
 
 const INI: &str = include_str!("../fixtures/office.ini");
@@ -468,6 +470,40 @@ fn a_maximum_below_a_pool_is_taken_and_bounds_it() {
         let text = translate("p.ini", &ini, &Shelf::default()).unwrap();
         assert_eq!(loaded("p.toml", &text).file, read.file, "{text}");
     }
+}
+
+/// The story: with `max_db_connections=1` before two hosts jobs went by turns, and each had a connection made
+/// and the other host's closed for it. PgBouncer chooses a host for a new connection alone.
+#[test]
+fn a_database_without_a_connection_for_each_host_stays_at_one() {
+    let stays = |database: &str, more: &str| {
+        let ini = format!("[databases]\n{database}\n[pgbouncer]\nauth_file = u\n{more}");
+        let Loaded { file, contradictions, .. } = loaded("p.ini", &ini);
+        assert_eq!(contradictions, [""; 0], "{ini}");
+        let config = to_monitor(&file, &shelf(&[("u", "")]), &MockKey::new([7; 32])).unwrap();
+        let database = &config.databases[0];
+        assert_eq!(database.scarce, None, "{ini}");
+        match (&database.gate.router, database.share) {
+            (RouterSpec::RoundRobin, Share::Together) => false,
+            (RouterSpec::ByKey { map, down: KeyDown::Next, .. }, Share::Each) => {
+                let first = KeyDefault::Server(0);
+                assert_eq!(map, &KeyMap::Table { rows: Vec::new(), default: first }, "{ini}");
+                // As many as in all: they are at one server.
+                assert!(database.gate.servers.iter().all(|server| server.slots == 6), "{ini}");
+                true
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let hosts = "a = host=127.0.0.1,127.0.0.2,127.0.0.3 pool_size=6";
+    for most in ["max_db_connections", "max_user_connections"] {
+        for (number, is_scarce) in [(1, true), (2, true), (3, false), (0, false)] {
+            assert_eq!(stays(hosts, &format!("{most} = {number}\n")), is_scarce, "{most} {number}");
+        }
+    }
+    assert!(stays(&format!("{hosts} max_db_connections=2"), "max_db_connections = 9\n"));
+    assert!(!stays(&format!("{hosts} max_db_connections=9"), "max_db_connections = 2\n"));
+    assert!(stays(&format!("{hosts} reserve_pool_size=2"), "max_db_connections = 1\n"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! configuration while it runs, and the live page's door.
 
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use gate::{DisciplineSpec, ServerSpec};
@@ -252,6 +252,31 @@ fn another_configuration_holds_at_once_and_whoever_waits_waits_on() {
     gate.handle.resume().unwrap();
     assert_eq!(client.response().text(), "/x");
     assert_eq!(second.requests(), 3);
+}
+
+/// The story: every reload opened the log anew, also where it was the same: one was refused where the folder was gone, and
+/// one that was refused for its servers had made a file.
+#[test]
+fn a_log_is_opened_only_where_a_configuration_that_is_taken_has_another() {
+    let upstream = Upstream::echo();
+    let folder = std::env::temp_dir().join(format!("sekisho-access-gone-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let file = folder.join("a.log");
+    let with =
+        |config: Config, file: &Path| Config { access_log: Some(AccessLog::named(file)), ..config };
+    let gate = Gate::start(with(config(&[upstream.address], 1), &file));
+    std::fs::remove_dir_all(&folder).unwrap();
+    gate.handle.reload(with(config(&[upstream.address], 3), &file)).unwrap();
+    assert_eq!(gate.stats().upstreams[0].slots, 3);
+
+    let other = Log::new("other");
+    let refused = gate.handle.reload(with(config(&[nobody()], 1), &other.0)).unwrap_err();
+    assert!(matches!(refused, ReloadError::Servers), "{refused}");
+    assert!(!other.0.exists(), "what is refused leaves no file");
+    gate.handle.reload(with(config(&[upstream.address], 1), &other.0)).unwrap();
+    assert_eq!(gate.client().get("/x").text(), "/x");
+    drop(gate);
+    assert_eq!(other.lines().len(), 1);
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! The collecting side: puts the threads' parts together, interval by interval, and notes what the
 //! user must know. Its memory does not grow with the run.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use gate::Time;
+use measure::figures::count;
 use measure::{Histogram, Interval};
 
+use super::http2::Frame;
 use super::plan::{Idle, Load, Plan, Trust};
 use super::target::Scheme;
 use crate::tally::{Merged, Odd, Tally};
@@ -38,6 +40,7 @@ enum Stage {
 struct Sums {
     end: Time,
     odd: Odd,
+    frames: BTreeMap<Frame, u64>,
     lag: Histogram,
     total: Histogram,
     connect: Histogram,
@@ -79,6 +82,9 @@ impl<'a> Collector<'a> {
         self.threads[thread].0 += 1;
         self.sums.end = self.sums.end.max(part.end);
         self.sums.odd.add(part.odd);
+        for (frame, count) in &part.frames {
+            *self.sums.frames.entry(*frame).or_default() += count;
+        }
         for (of_run, &of_part) in self.sums.resized.iter_mut().zip(&part.resized) {
             *of_run |= of_part;
         }
@@ -148,15 +154,7 @@ impl Sums {
     fn add(&mut self, interval: &Interval, plan: &Plan) {
         self.started += interval.started;
         let counts = &interval.classes;
-        let answered = counts
-            .iter()
-            .any(|class| class.completed > 0 || class.errors.keys().any(|kind| is_answer(*kind)));
-        let failed = counts.iter().any(|class| !class.errors.is_empty());
-        match (answered, failed) {
-            (true, _) => self.lost_s = 0.0,
-            (false, true) => self.lost_s += interval.length_s,
-            (false, false) => {}
-        }
+        self.lost_s = interval.lost_s(self.lost_s);
         if interval.start_s < plan.spec.warmup.as_secs_f64() - 1e-9 {
             return;
         }
@@ -194,9 +192,9 @@ impl Sums {
         self.conclude_connections(&mut warn);
         if !matches!(spec.load, Load::Closed { .. }) && self.left_in_flight * 100 > self.started {
             warn(format!(
-                "{} of {} requests were still in flight at the end and are in no histogram: the \
-                 server did not keep up",
-                self.left_in_flight, self.started
+                "{} of {} still in flight at the end, in no histogram: the server did not keep up",
+                self.left_in_flight,
+                count(self.started, "request")
             ));
         }
         for (class, _) in plan.classes.iter().zip(&self.resized).filter(|(_, resized)| **resized) {
@@ -212,17 +210,39 @@ impl Sums {
         self.warnings = warnings;
     }
 
+    /// Says with which error codes an HTTP/2 server ended streams and connections.
+    fn conclude_frames(&self, warn: &mut impl FnMut(String)) {
+        let mut of = |wanted: fn(&Frame) -> bool, what: &str, how: &str| {
+            let frames = || self.frames.iter().filter(|(frame, _)| wanted(frame));
+            let all: u64 = frames().map(|(_, count)| count).sum();
+            let codes = frames().map(|(frame, count)| format!("{count} with {}", frame.code()));
+            let codes = codes.collect::<Vec<_>>().join(", ");
+            if all > 0 {
+                warn(format!("the server {how} {}: {codes}", count(all, what)));
+            }
+        };
+        of(|frame| matches!(frame, Frame::Reset(_)), "stream", "reset (RST_STREAM)");
+        of(|frame| matches!(frame, Frame::GoAway(_)), "connection", "ended (GOAWAY)");
+    }
+
     fn conclude_connections(&self, warn: &mut impl FnMut(String)) {
         let odd = self.odd;
         if odd.retried > 0 {
             warn(format!(
-                "{} requests were sent again because the server closed a kept connection before it \
-                 answered; their time ran on",
-                odd.retried
+                "{} sent again because the server closed a kept connection, or refused a stream, before it \
+                 answered; the time of the answer counts from the first try",
+                count(odd.retried, "request")
             ));
         }
+        self.conclude_frames(warn);
         if odd.unasked > 0 {
             warn(format!("{} idle connections brought bytes nobody had asked for", odd.unasked));
+        }
+        if odd.vanished > 0 {
+            warn(format!(
+                "{} given up: nothing came on it any more, a PING unanswered; requests went on by another",
+                count(odd.vanished, "connection")
+            ));
         }
         if odd.no_ports > 0 {
             warn(format!(
@@ -254,17 +274,12 @@ impl Sums {
     }
 }
 
-/// True if a failed request shows that somebody is there.
-fn is_answer(kind: measure::ErrorKind) -> bool {
-    use measure::ErrorKind::{Refused, Status4xx, Status5xx, StatusOther};
-    matches!(kind, Status4xx | Refused | Status5xx | StatusOther)
-}
-
 impl Odd {
     fn add(&mut self, other: Odd) {
         self.retried += other.retried;
         self.unasked += other.unasked;
         self.no_ports += other.no_ports;
         self.no_descriptors += other.no_descriptors;
+        self.vanished += other.vanished;
     }
 }

@@ -54,6 +54,8 @@ pub(super) struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Retry {
     Allowed,
+    /// Only if the server says that it has not touched it: its method may not be repeated.
+    Untouched,
     Used,
 }
 

@@ -14,7 +14,7 @@ use gate::Time;
 use measure::ErrorKind;
 
 use super::conn::{Conn, NONE, Request, Retry, State};
-use super::plan::{Closing, Connections};
+use super::plan::{Closing, Connections, Protocol};
 use super::response::Progress;
 use super::source::Source;
 use super::stream::{Broken, Opened, Received, Sent, Stream};
@@ -28,7 +28,7 @@ const STARTS: u32 = 64;
 
 /// End of the request that a client or a connection is released from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum After {
+pub(super) enum After {
     Response,
     Failure,
 }
@@ -99,9 +99,12 @@ impl Worker<'_> {
         self.tally.lag.record_nanos(now.since(intended).as_nanos() as u64);
         self.in_flight += 1;
         let message = &self.post.plan.messages[ask as usize];
-        let retry = if message.method.is_idempotent() { Retry::Allowed } else { Retry::Used };
+        let retry = if message.method.is_idempotent() { Retry::Allowed } else { Retry::Untouched };
         let class = message.class;
         let request = Request { ask, class, intended, began: now, first_byte: None, retry };
+        if self.post.plan.spec.protocol != Protocol::Http1 {
+            return self.stream(request, now);
+        }
         let Some(slot) = self.slot_of(token) else { return self.open(request, now) };
         if let Source::Open { idle, .. } = &mut self.source {
             idle.pop();
@@ -121,21 +124,7 @@ impl Worker<'_> {
 
     /// Opens a connection for a request.
     fn open(&mut self, request: Request, now: Time) {
-        let spec = &self.post.plan.spec;
-        let tls = self.post.tls.as_ref();
-        let made = Socket::new(&self.post.address).and_then(|socket| {
-            if let Some(bytes) = spec.receive_buffer {
-                socket.set_receive_buffer(bytes)?;
-            }
-            if spec.closing == Closing::Rst {
-                socket.set_reset_on_close()?;
-            }
-            Ok(socket)
-        });
-        let made = made
-            .map_err(Broken::from)
-            .and_then(|socket| Stream::connect(socket, &self.raw_address, tls));
-        let stream = match made {
+        let stream = match self.connect() {
             Ok(stream) => stream,
             Err(broken) => {
                 self.note_exhaustion(&broken);
@@ -154,7 +143,24 @@ impl Worker<'_> {
         if is_tls { self.shake_hands(slot) } else { self.send(slot) }
     }
 
-    fn note_exhaustion(&mut self, broken: &Broken) {
+    /// A connection that begins to open.
+    pub(super) fn connect(&self) -> Result<Stream, Broken> {
+        let spec = &self.post.plan.spec;
+        let socket = Socket::new(&self.post.address)?;
+        if let Some(bytes) = spec.receive_buffer {
+            socket.set_receive_buffer(bytes)?;
+        }
+        if spec.closing == Closing::Rst {
+            socket.set_reset_on_close()?;
+        }
+        if spec.protocol != Protocol::Http1 {
+            // A stream's frames must not wait for those of another.
+            socket.set_no_delay()?;
+        }
+        Stream::connect(socket, &self.raw_address, self.post.tls.as_ref())
+    }
+
+    pub(super) fn note_exhaustion(&mut self, broken: &Broken) {
         let Broken::Transport(error) = broken else { return };
         match error.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) => self.tally.odd.no_descriptors += 1,
@@ -234,6 +240,9 @@ impl Worker<'_> {
     }
 
     pub(super) fn handle(&mut self, token: u64, events: u32) {
+        if self.post.plan.spec.protocol != Protocol::Http1 {
+            return self.handle_link(token);
+        }
         let Some(slot) = self.slot_of(token) else { return };
         match self.conns[slot as usize].state {
             State::Opening => match &self.conns[slot as usize].stream {
@@ -362,7 +371,7 @@ impl Worker<'_> {
     }
 
     /// A request has failed, and has no connection any more.
-    fn fail(&mut self, request: Request, kind: ErrorKind) {
+    pub(super) fn fail(&mut self, request: Request, kind: ErrorKind) {
         let now = self.clock();
         self.tally.fail(request.class, kind);
         self.leave(now);
@@ -394,6 +403,22 @@ impl Worker<'_> {
             self.close(slot);
         }
         let now = self.clock();
+        self.count(Request { first_byte, ..request }, status, bytes, length, now);
+        let token = if stays { self.conns[slot as usize].token(slot) } else { NONE };
+        self.release(token, now, After::Response);
+    }
+
+    /// Counts a request that was answered in full: with a status, so many bytes, and the size that its body
+    /// has.
+    #[inline]
+    pub(super) fn count(
+        &mut self,
+        request: Request,
+        status: u16,
+        bytes: u64,
+        length: Option<u64>,
+        now: Time,
+    ) {
         let counts = &mut self.tally.classes[request.class as usize];
         counts.bytes += bytes;
         match kind_of(status) {
@@ -406,19 +431,17 @@ impl Worker<'_> {
                 }
                 counts.completed += 1;
                 counts.total.record_nanos(now.since(request.intended).as_nanos() as u64);
-                let first_byte = first_byte.unwrap_or(now).since(request.intended);
+                let first_byte = request.first_byte.unwrap_or(now).since(request.intended);
                 counts.first_byte.record_nanos(first_byte.as_nanos() as u64);
             }
             Some(kind) => self.tally.fail(request.class, kind),
         }
         self.leave(now);
-        let token = if stays { self.conns[slot as usize].token(slot) } else { NONE };
-        self.release(token, now, After::Response);
     }
 
     /// Frees the carrier of a request: a client, a connection.
     #[inline]
-    fn release(&mut self, token: u64, now: Time, after: After) {
+    pub(super) fn release(&mut self, token: u64, now: Time, after: After) {
         match &mut self.source {
             Source::Open { idle, .. } => {
                 if token != NONE {
@@ -449,6 +472,7 @@ impl Worker<'_> {
         if self.in_flight == 0 {
             return;
         }
+        self.fail_overdue_streams(now);
         for slot in 0..self.conns.len() as u32 {
             let conn = &self.conns[slot as usize];
             let Some(request) = conn.request else { continue };

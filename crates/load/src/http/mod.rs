@@ -1,6 +1,6 @@
 //! The load engine for HTTP servers: closed and open load, in real time.
 //!
-//! One OS thread a core, each with its own epoll, connections, chance and histograms; two system
+//! One OS thread a core, each with its own epoll, connections, chance and histograms; by HTTP/1 two system
 //! calls a request. A [`Plan`] says what is to be done, [`run`] does it and hands over the
 //! [intervals](measure::Interval) of a run record as they end; [`record`] keeps them.
 //!
@@ -16,6 +16,11 @@
 //! - **Stale connections.** If a reused connection is closed or reset before the first byte of the
 //!   response, the request is sent once more on a new one, its time running on; the summary says how
 //!   often. A POST or a PATCH fails instead: it might take effect twice.
+//! - **HTTP/2.** A request takes a stream of the first connection that has room, or of a new one; clients own
+//!   no connection. Its windows are so large that no server waits for the engine. What the server says that it
+//!   has not touched (a refused stream, a GOAWAY that leaves it out) is sent once more, a POST too.
+//! - **Parts.** Several processes make the requests of one: the threads of all parts are numbered through, and
+//!   the parts take turns with the numbers of requests.
 //! - **The deck.** Request `n` of a run draws card `n` of an endless row of shuffled decks, and the
 //!   threads take the numbers in blocks of at most 16. So a run of full decks asks for the exact mix
 //!   on any number of threads; at any moment it is off by the blocks that are being worked on.
@@ -44,6 +49,8 @@
 mod collect;
 mod conn;
 mod exchange;
+mod http2;
+mod joint;
 mod plan;
 mod preflight;
 mod probe;
@@ -57,17 +64,21 @@ mod tls;
 mod trial;
 mod worker;
 
+pub(crate) use http2::Frame;
+
 pub use crate::asks::Order;
 pub use crate::probe::Probed;
 pub use crate::reach::Reach;
 pub use crate::schedule::Schedule;
+pub use joint::{Followed, follow, probe_jointly};
 pub use plan::{
-    Closing, Connections, Idle, Load, Naming, Plan, PlanError, PlanSpec, Resumption, Trust,
+    Closing, Connections, Idle, Load, Naming, Plan, PlanError, PlanSpec, Protocol, Resumption,
+    Trust,
 };
 pub use preflight::preflight;
 pub use probe::{ProbeError, probe};
 pub use request::{Method, Request};
-pub use run::{RunError, record, run};
+pub use run::{RunError, record, record_part, run};
 pub use target::{Scheme, Target, TargetError};
 pub use tls::TlsError;
 pub use trial::{Answer, Distrust, Fault, Trial, TrialError, try_each};

@@ -2,16 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use gate::Time;
-use measure::{ClassSpec, LoadShape, RunHeader, Until, figures};
+use measure::{ClassSpec, LoadShape, RunHeader, RunPart, Until, figures};
 use thiserror::Error;
 use workload::{Arrivals, Deck, Dist, DistError};
 
+use super::http2::link::Form;
 use super::request::{Method, Request};
 use super::response::Body;
 use super::target::{Scheme, Target};
+use super::tls::{HTTP1, HTTP2, Tls, TlsError};
 use crate::asks::{Asks, Order, Tickets};
 use crate::host;
 use crate::schedule::Schedule;
@@ -84,6 +88,20 @@ pub enum Connections {
     PerRequest,
 }
 
+/// Version of HTTP that is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1: a connection carries one request at a time.
+    Http1,
+    /// HTTP/2: a connection carries many requests, each on a stream. Over TLS it is agreed on by ALPN; without,
+    /// the server is taken to speak it (prior knowledge, RFC 9113, section 3.3).
+    Http2 {
+        /// The most streams of a connection at once, 1 to 10000; where the server allows fewer, those. When no
+        /// connection has room, another one is opened.
+        streams_max: u32,
+    },
+}
+
 /// Way in which the generator closes connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closing {
@@ -143,6 +161,8 @@ pub struct PlanSpec {
     pub threads: u32,
     /// The processors that the threads are bound to, one after the other; empty: none.
     pub cpus: Vec<usize>,
+    /// Version of HTTP.
+    pub protocol: Protocol,
     /// Use of connections.
     pub connections: Connections,
     /// Way in which they are closed.
@@ -166,6 +186,9 @@ pub struct PlanSpec {
     pub lost_after: Duration,
     /// The seed of all chance.
     pub seed: u64,
+    /// The part of a run in several processes that this is: load, end and seed are the whole run's, and
+    /// threads each part's.
+    pub part: RunPart,
 }
 
 impl PlanSpec {
@@ -183,6 +206,7 @@ impl PlanSpec {
             interval: Duration::from_secs(1),
             threads: 1,
             cpus: Vec::new(),
+            protocol: Protocol::Http1,
             connections: Connections::KeepAlive,
             closing: Closing::Fin,
             idle: Idle::Sleep,
@@ -194,6 +218,7 @@ impl PlanSpec {
             resumption: Resumption::Off,
             lost_after: Duration::from_secs(10),
             seed: 1,
+            part: RunPart::WHOLE,
         }
     }
 }
@@ -210,6 +235,16 @@ pub enum PlanError {
         must: &'static str,
         /// Its value.
         is: String,
+    },
+    /// Some parts would have nothing to do.
+    #[error("{of} parts are too many for {all} {what}: each needs one of its own")]
+    Parts {
+        /// The number of parts.
+        of: u32,
+        /// Name of what they share.
+        what: &'static str,
+        /// Number of it.
+        all: u64,
     },
     /// The think time is no distribution.
     #[error("the think time is no distribution: {0}")]
@@ -271,6 +306,8 @@ pub struct Plan {
 pub(crate) struct Message {
     pub(crate) bytes: Box<[u8]>,
     pub(crate) class: u32,
+    /// The same for HTTP/2, where that is spoken.
+    pub(super) form: Option<Box<Form>>,
     /// Possibility of a body in the answer.
     pub(crate) answer: Body,
     pub(crate) method: Method,
@@ -294,18 +331,22 @@ impl Plan {
     pub fn new(mut spec: PlanSpec) -> Result<Plan, PlanError> {
         check_numbers(&spec)?;
         if let Load::Closed { clients, .. } = spec.load {
-            spec.threads = spec.threads.min(clients);
+            // The threads of all parts take turns with the clients, and no thread is without one.
+            spec.threads = spec.threads.min(clients / spec.part.of());
         }
         check_headers(&spec.headers)?;
         check_requests(&spec)?;
         let (of, classes) = classes(&spec.requests)?;
-        let message = |(request, class): (&Request, u32)| Message {
-            bytes: render(&spec, request),
-            class,
-            answer: if request.method == Method::Head { Body::Never } else { Body::Expected },
-            method: request.method,
+        let message = |(request, class): (&Request, u32)| {
+            let (bytes, form) = match spec.protocol {
+                Protocol::Http1 => (render(&spec, request), None),
+                Protocol::Http2 { .. } => (Box::default(), Some(Box::new(form(&spec, request)?))),
+            };
+            let answer = if request.method == Method::Head { Body::Never } else { Body::Expected };
+            Ok(Message { bytes, form, class, answer, method: request.method })
         };
-        let messages = spec.requests.iter().zip(of).map(message).collect();
+        let messages =
+            spec.requests.iter().zip(of).map(message).collect::<Result<_, PlanError>>()?;
         let edges = spec.load.edges(spec.warmup);
         Ok(Plan { spec, messages, classes, edges })
     }
@@ -336,7 +377,19 @@ impl Plan {
             warmup_s: spec.warmup.as_secs_f64(),
             classes: self.classes.clone(),
             settings: settings(spec),
+            part: None,
+            merged: Vec::new(),
         }
+    }
+
+    /// TLS for a thread.
+    pub(super) fn tls(&self) -> Result<Tls, TlsError> {
+        let spec = &self.spec;
+        let protocol = match spec.protocol {
+            Protocol::Http1 => HTTP1,
+            Protocol::Http2 { .. } => HTTP2,
+        };
+        Tls::new(&spec.target.host, &spec.trust, spec.resumption, protocol)
     }
 
     /// The asks of a thread.
@@ -469,6 +522,16 @@ fn check_numbers(spec: &PlanSpec) -> Result<(), PlanError> {
         let is = in_flight_max.to_string();
         range("the bound on requests in flight", "1 to 1000000", is, holds)?;
     }
+    check_part(spec)?;
+    if let Protocol::Http2 { streams_max } = spec.protocol {
+        let holds = (1..=10_000).contains(&streams_max);
+        range("the number of streams", "1 to 10000", streams_max.to_string(), holds)?;
+        if spec.connections == Connections::PerRequest {
+            let text =
+                "HTTP/2 keeps its connections: have none opened for each request, or speak HTTP/1";
+            return Err(PlanError::Requests(text.into()));
+        }
+    }
     match spec.until {
         Until::Requests(requests) => {
             range("the number of requests", "at least 1", requests.to_string(), requests > 0)?;
@@ -497,6 +560,37 @@ fn check_numbers(spec: &PlanSpec) -> Result<(), PlanError> {
     range("the warm-up", "at most a day", format!("{:?}", spec.warmup), spec.warmup <= DAY)
 }
 
+/// Checks that every part has something to do.
+fn check_part(spec: &PlanSpec) -> Result<(), PlanError> {
+    let of = spec.part.of();
+    let enough = |what, all: u64| match all < u64::from(of) {
+        true => Err(PlanError::Parts { of, what, all }),
+        false => Ok(()),
+    };
+    if let Until::Requests(requests) = spec.until {
+        enough("requests", requests.max(1))?;
+    }
+    match spec.load {
+        Load::Closed { clients, .. } => enough("clients", u64::from(clients)),
+        Load::Open { in_flight_max, .. } | Load::Varying { in_flight_max, .. } => {
+            enough("requests in flight", u64::from(in_flight_max))
+        }
+    }
+}
+
+/// Requests that are sent again.
+fn retries(protocol: Protocol) -> &'static str {
+    match protocol {
+        Protocol::Http1 => {
+            "once, if a reused connection closes before a byte of the response; not POST, PATCH"
+        }
+        Protocol::Http2 { .. } => {
+            "once, if the server says that it left the request out, or if a reused connection breaks \
+             before a byte of the response; the latter not POST, PATCH"
+        }
+    }
+}
+
 /// Header names are tokens, values are visible characters and spaces (RFC 9110, section 5).
 fn check_headers(headers: &[(String, String)]) -> Result<(), PlanError> {
     const OWN: [&str; 5] = ["host", "connection", "content-length", "transfer-encoding", "expect"];
@@ -522,25 +616,61 @@ fn check_text(
     }
 }
 
-fn render(spec: &PlanSpec, request: &Request) -> Box<[u8]> {
-    let (method, path) = (request.method.name(), &request.path);
-    let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", spec.target.authority());
+/// The header fields of a request beyond those that follow from the protocol, in their order.
+fn fields(spec: &PlanSpec, request: &Request) -> Vec<(String, String)> {
     let own =
         |wanted: &str| request.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
     let common =
         |wanted: &str| spec.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(wanted));
+    let mut fields = Vec::new();
     if let Some(authorization) = &spec.target.authorization
         && !own("authorization")
         && !common("authorization")
     {
-        head.push_str(&format!("Authorization: {authorization}\r\n"));
+        fields.push(("Authorization".to_owned(), authorization.clone()));
     }
     let common = spec.headers.iter().filter(|(name, _)| !own(name));
-    for (name, value) in common.chain(&request.headers) {
-        head.push_str(&format!("{name}: {value}\r\n"));
-    }
+    fields.extend(common.chain(&request.headers).cloned());
     if request.method.has_length() || !request.body.is_empty() {
-        head.push_str(&format!("Content-Length: {}\r\n", request.body.len()));
+        fields.push(("Content-Length".to_owned(), request.body.len().to_string()));
+    }
+    fields
+}
+
+/// A request as HTTP/2 has it.
+fn form(spec: &PlanSpec, request: &Request) -> Result<Form, PlanError> {
+    let cannot = |what: String| {
+        PlanError::Requests(format!("`{}` cannot be sent by HTTP/2: {what}", request.class))
+    };
+    let scheme = if spec.target.scheme == Scheme::Https { "https" } else { "http" };
+    let uri = http::Uri::builder()
+        .scheme(scheme)
+        .authority(spec.target.authority())
+        .path_and_query(request.path.as_str());
+    let uri = uri.build().map_err(|error| {
+        cannot(format!("the path `{}` is none ({error}); write it percent-encoded", request.path))
+    })?;
+    let mut builder = http::Request::builder().method(request.method.name()).uri(uri);
+    for (name, value) in fields(spec, request) {
+        if OF_CONNECTION.contains(&name.to_ascii_lowercase().as_str()) {
+            let text = format!("the header `{name}` is one of HTTP/1's connections; leave it out");
+            return Err(cannot(text));
+        }
+        builder = builder.header(name, value);
+    }
+    let made = builder.body(()).map_err(|error| cannot(error.to_string()))?;
+    let body = Bytes::from_owner(Arc::clone(&request.body));
+    Ok(Form { head: made.into_parts().0, body })
+}
+
+/// Header fields that HTTP/2 does not have (RFC 9113, section 8.2.2), beside those that are the engine's own.
+const OF_CONNECTION: [&str; 4] = ["keep-alive", "proxy-connection", "upgrade", "te"];
+
+fn render(spec: &PlanSpec, request: &Request) -> Box<[u8]> {
+    let (method, path) = (request.method.name(), &request.path);
+    let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n", spec.target.authority());
+    for (name, value) in fields(spec, request) {
+        head.push_str(&format!("{name}: {value}\r\n"));
     }
     if spec.connections == Connections::PerRequest {
         head.push_str("Connection: close\r\n");
@@ -557,6 +687,10 @@ fn settings(spec: &PlanSpec) -> BTreeMap<String, String> {
     let mut set = |name: &str, value: String| drop(settings.insert(name.to_owned(), value));
     let keep_alive = spec.connections == Connections::KeepAlive;
     set("keep-alive", if keep_alive { "on" } else { "off" }.into());
+    if let Protocol::Http2 { streams_max } = spec.protocol {
+        set("http-version", "2".into());
+        set("streams-max", streams_max.to_string());
+    }
     set("closing", if spec.closing == Closing::Fin { "fin" } else { "rst" }.into());
     set("idle", if spec.idle == Idle::Sleep { "sleep" } else { "spin" }.into());
     let order = match &spec.order {
@@ -578,9 +712,7 @@ fn settings(spec: &PlanSpec) -> BTreeMap<String, String> {
     set("connect-max", format!("{:?}", spec.connect_max));
     set("response-max", format!("{:?}", spec.response_max));
     set("lost-after", format!("{:?}", spec.lost_after));
-    let retry =
-        "once, if a reused connection closes before a byte of the response; not POST, PATCH";
-    set("retry", retry.into());
+    set("retry", retries(spec.protocol).into());
     if let Some(bytes) = spec.receive_buffer {
         set("receive-buffer", format!("{bytes}B"));
     }

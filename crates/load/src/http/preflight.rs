@@ -4,7 +4,7 @@ use std::fs;
 
 use measure::Until;
 
-use super::plan::{Closing, Connections, Load, Plan};
+use super::plan::{Closing, Connections, Load, Plan, Protocol};
 use crate::sys;
 
 /// Descriptors that a process needs for other things.
@@ -15,9 +15,15 @@ const SPARE: u64 = 64;
 pub fn preflight(plan: &Plan) -> Vec<String> {
     let mut warnings = Vec::new();
     let connections = u64::from(match plan.spec.load {
-        Load::Closed { clients, .. } => clients,
-        Load::Open { in_flight_max, .. } | Load::Varying { in_flight_max, .. } => in_flight_max,
+        Load::Closed { clients, .. } => plan.spec.part.share(clients),
+        Load::Open { in_flight_max, .. } | Load::Varying { in_flight_max, .. } => {
+            plan.spec.part.share(in_flight_max)
+        }
     });
+    let connections = match plan.spec.protocol {
+        Protocol::Http1 => connections,
+        Protocol::Http2 { streams_max } => connections.div_ceil(u64::from(streams_max)),
+    };
     match sys::raise_descriptor_limit() {
         Ok(limit) if limit < connections + SPARE => warnings.push(format!(
             "up to {connections} connections, but this process may have only {limit} descriptors: \
@@ -33,12 +39,12 @@ pub fn preflight(plan: &Plan) -> Vec<String> {
     let local = plan.spec.target.addresses.iter().all(|address| address.ip().is_loopback());
     let backlog = read_numbers("/proc/sys/net/core/somaxconn");
     if let [backlog] = backlog[..]
-        && let Load::Closed { clients, .. } = plan.spec.load
+        && matches!(plan.spec.load, Load::Closed { .. })
         && local
-        && u64::from(clients) > backlog
+        && connections > backlog
     {
         warnings.push(format!(
-            "{clients} clients connect at once, but net.core.somaxconn is {backlog}: the accept \
+            "{connections} clients connect at once, but net.core.somaxconn is {backlog}: the accept \
              queue may overflow, and connections then take 1 s, 3 s or more"
         ));
     }

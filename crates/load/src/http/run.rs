@@ -8,16 +8,17 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use measure::{Interval, RunRecord, RunSummary, Until};
+use measure::{Interval, PartRecord, RunHeader, RunRecord, RunSummary, Until};
 use thiserror::Error;
 
 use super::collect::{Collector, Finish};
 use super::plan::{Naming, Plan};
 use super::preflight::preflight;
 use super::target::{Scheme, Target};
-use super::tls::{Tls, TlsError};
+use super::tls::TlsError;
 use super::worker::{Message, Post, Shared, Worker};
 use crate::asks::Tickets;
+use crate::meeting::{Attendance, MeetError, Start};
 
 /// Why a run could not begin. What happens later is in its record.
 #[derive(Debug, Error)]
@@ -36,6 +37,13 @@ pub enum RunError {
         #[from]
         TlsError,
     ),
+    /// The parts of the run did not meet.
+    #[error(transparent)]
+    Meet(
+        /// Why.
+        #[from]
+        MeetError,
+    ),
 }
 
 /// Runs a plan to its end, and hands over each interval when it is over.
@@ -53,7 +61,8 @@ pub fn run(
     interrupt: &AtomicBool,
     sink: &mut dyn FnMut(&Interval),
 ) -> Result<RunSummary, RunError> {
-    drive(plan, interrupt, &mut |interval| sink(&interval)).map(|(summary, _)| summary)
+    let begin = || Ok(Instant::now());
+    drive(plan, interrupt, begin, &mut |interval| sink(&interval)).map(|(summary, _)| summary)
 }
 
 /// Runs a plan as [`run`] does, and keeps the whole record. Kept intervals are packed, some kilobytes
@@ -67,9 +76,57 @@ pub fn record(
     interrupt: &AtomicBool,
     sink: &mut dyn FnMut(&Interval),
 ) -> Result<RunRecord, RunError> {
-    let mut header = plan.header(naming);
+    keep(plan, plan.header(naming), |_| Ok((Instant::now(), None)), interrupt, sink)
+}
+
+/// Runs the [part](crate::http::PlanSpec::part) of a run that a plan is, and keeps its record: when all is ready it meets the
+/// other parts, and begins with them. [`RunRecord::merge`] makes one record of those of all parts.
+///
+/// # Errors
+/// As [`run`]; and if the parts do not meet.
+pub fn record_part(
+    plan: &Plan,
+    naming: Naming,
+    attendance: Attendance<'_>,
+    interrupt: &AtomicBool,
+    sink: &mut dyn FnMut(&Interval),
+) -> Result<RunRecord, RunError> {
+    let begin = |told: &RunHeader| {
+        attendance.begin(told, interrupt).map(|(begun, part)| (begun, Some(part)))
+    };
+    keep(plan, plan.header(naming), begin, interrupt, sink)
+}
+
+/// Runs a part as [`record_part`] does, from a start that its parts have agreed on already.
+///
+/// # Errors
+/// As [`run`]; and if it is interrupted before the start.
+pub(super) fn record_from(
+    plan: &Plan,
+    naming: Naming,
+    start: Start,
+    interrupt: &AtomicBool,
+    sink: &mut dyn FnMut(&Interval),
+) -> Result<RunRecord, RunError> {
+    let begin = |_: &RunHeader| start.wait(interrupt).map(|(begun, part)| (begun, Some(part)));
+    keep(plan, plan.header(naming), begin, interrupt, sink)
+}
+
+fn keep(
+    plan: &Plan,
+    mut header: RunHeader,
+    begin: impl FnOnce(&RunHeader) -> Result<(Instant, Option<PartRecord>), MeetError>,
+    interrupt: &AtomicBool,
+    sink: &mut dyn FnMut(&Interval),
+) -> Result<RunRecord, RunError> {
     let mut intervals = Vec::new();
-    let (summary, resized) = drive(plan, interrupt, &mut |mut interval| {
+    let (mut part, told) = (None, header.clone());
+    let begin = || {
+        let (begun, record) = begin(&told)?;
+        part = record;
+        Ok(begun)
+    };
+    let (summary, resized) = drive(plan, interrupt, begin, &mut |mut interval| {
         sink(&interval);
         for class in &mut interval.classes {
             class.total.pack();
@@ -79,6 +136,7 @@ pub fn record(
         interval.lag.pack();
         intervals.push(interval);
     })?;
+    header.part = part;
     for (class, _) in header.classes.iter_mut().zip(resized).filter(|(_, resized)| *resized) {
         class.bytes = None;
     }
@@ -88,6 +146,7 @@ pub fn record(
 fn drive(
     plan: &Plan,
     interrupt: &AtomicBool,
+    begin: impl FnOnce() -> Result<Instant, MeetError>,
     sink: &mut dyn FnMut(Interval),
 ) -> Result<(RunSummary, Vec<bool>), RunError> {
     let spec = &plan.spec;
@@ -98,14 +157,14 @@ fn drive(
         Until::Requests(requests) => Some(requests),
         Until::Seconds(_) => None,
     };
-    let tickets = Tickets::new(limit, spec.threads);
+    let tickets = Tickets::of_part(limit, spec.threads, spec.part);
     let shared = Shared { stop: AtomicBool::new(false), in_flight: AtomicU32::new(0) };
     let (out, inbox) = mpsc::channel();
     let mut workers = Vec::new();
     for number in 0..spec.threads {
         let tls = match spec.target.scheme {
             Scheme::Http => None,
-            Scheme::Https => Some(Tls::new(&spec.target.host, &spec.trust, spec.resumption)?),
+            Scheme::Https => Some(plan.tls()?),
         };
         let asks = plan.asks(&tickets, number);
         let (out, shared) = (out.clone(), &shared);
@@ -121,18 +180,20 @@ fn drive(
         })?);
     }
     drop(out);
-    in_threads(workers, &shared, || collect(&mut collector, &inbox, &shared, sink))?;
+    in_threads(workers, &shared, begin, || collect(&mut collector, &inbox, &shared, sink))?;
     let interrupted = interrupt.load(Ordering::Relaxed);
     let Finish { elapsed_s, warnings, resized } = collector.finish();
     Ok((RunSummary { elapsed_s, interrupted, warnings }, resized))
 }
 
-/// Runs each worker on a thread of its own, all from one moment on, and `meanwhile` on this one.
+/// Runs each worker on a thread of its own, all from the moment on that `begin` waits for, and `meanwhile` on
+/// this one.
 fn in_threads(
     workers: Vec<Worker<'_>>,
     shared: &Shared,
+    begin: impl FnOnce() -> Result<Instant, MeetError>,
     meanwhile: impl FnOnce(),
-) -> io::Result<()> {
+) -> Result<(), RunError> {
     thread::scope(|scope| {
         // Whatever ends this scope, a panic in the sink included, ends the threads.
         let _stop = StopOnDrop(&shared.stop);
@@ -150,7 +211,7 @@ fn in_threads(
             )?;
             threads.push((thread, tell));
         }
-        let begun = Instant::now();
+        let begun = begin()?;
         for (_, tell) in &threads {
             // It only fails if the thread has panicked, which joining it shows.
             let _ = tell.send(begun);

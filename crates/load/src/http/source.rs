@@ -31,28 +31,30 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// The share of thread `number` of the load.
+    /// The share of thread `number` of this part in the load.
     pub(super) fn new(spec: &PlanSpec, number: u32) -> Source {
+        let number = spec.part.thread(number, spec.threads);
+        let threads = spec.part.threads(spec.threads);
         match &spec.load {
             &Load::Closed { clients, think } => Source::Closed {
                 think: (think != Dist::Constant(0.0)).then_some(think),
                 chance: stream(spec.seed, THINKING + u64::from(number)),
                 ready: {
-                    let more = u32::from(number < clients % spec.threads);
-                    iter::repeat_n(None, (clients / spec.threads + more) as usize).collect()
+                    let more = u32::from(number < clients % threads);
+                    iter::repeat_n(None, (clients / threads + more) as usize).collect()
                 },
                 thinking: BinaryHeap::new(),
             },
             Load::Open { arrivals, in_flight_max } => Source::Open {
-                schedule: Due::steady(*arrivals, spec.seed, number, spec.threads),
-                in_flight_max: *in_flight_max,
+                schedule: Due::steady(*arrivals, spec.seed, number, threads),
+                in_flight_max: spec.part.share(*in_flight_max),
                 idle: Vec::new(),
             },
             Load::Varying { schedule, in_flight_max } => {
                 let warmup_s = spec.warmup.as_secs_f64();
                 Source::Open {
-                    schedule: Due::varying(schedule, warmup_s, spec.seed, number, spec.threads),
-                    in_flight_max: *in_flight_max,
+                    schedule: Due::varying(schedule, warmup_s, spec.seed, number, threads),
+                    in_flight_max: spec.part.share(*in_flight_max),
                     idle: Vec::new(),
                 }
             }

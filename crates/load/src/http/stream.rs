@@ -7,7 +7,7 @@ use std::sync::Arc;
 use measure::ErrorKind;
 use rustls::ClientConnection;
 
-use super::tls::Tls;
+use super::tls::{HTTP2, Tls};
 use crate::sys::{RawAddress, Socket};
 
 /// A connection, perhaps still being opened.
@@ -105,6 +105,16 @@ impl Stream {
         };
         socket.connect(address)?;
         Ok(Stream { socket, tls: session, connected: false })
+    }
+
+    /// A connection that is open, its handshake over.
+    pub(crate) fn opened(socket: Socket, tls: Option<ClientConnection>) -> Stream {
+        Stream { socket, tls: tls.map(Box::new), connected: true }
+    }
+
+    /// True if nothing was agreed on that is not HTTP/2: without TLS nothing is.
+    pub(crate) fn speaks_http2(&self) -> bool {
+        self.tls.as_ref().is_none_or(|session| session.alpn_protocol() == Some(HTTP2))
     }
 
     pub(crate) fn fd(&self) -> RawFd {

@@ -13,6 +13,10 @@ use thiserror::Error;
 use super::plan::{Resumption, Trust};
 use crate::certificates::Lenient;
 
+/// Names of protocols in TLS (ALPN, RFC 7301).
+pub(crate) const HTTP1: &[u8] = b"http/1.1";
+pub(crate) const HTTP2: &[u8] = b"h2";
+
 /// File of the certificates that the system trusts.
 const SYSTEM: &str = "/etc/ssl/certs/ca-certificates.crt";
 
@@ -60,7 +64,12 @@ pub(crate) struct Tls {
 }
 
 impl Tls {
-    pub(crate) fn new(host: &str, trust: &Trust, resumption: Resumption) -> Result<Tls, TlsError> {
+    pub(crate) fn new(
+        host: &str,
+        trust: &Trust,
+        resumption: Resumption,
+        protocol: &[u8],
+    ) -> Result<Tls, TlsError> {
         let name =
             ServerName::try_from(host.to_owned()).map_err(|_| TlsError::Name(host.to_owned()))?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -75,7 +84,7 @@ impl Tls {
             }
         }
         .with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![protocol.to_vec()];
         config.resumption = match resumption {
             Resumption::Off => rustls::client::Resumption::disabled(),
             Resumption::On => rustls::client::Resumption::in_memory_sessions(256),

@@ -11,16 +11,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use gate::Time;
+use measure::ErrorKind;
 use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, CertificateError, ClientConnection, Error as Rustls, StreamOwned};
 use thiserror::Error;
 
-use super::plan::{Plan, Resumption, Trust};
+use super::conn::{Request, Retry};
+use super::http2::Frame;
+use super::http2::ended::Ended;
+use super::http2::link::{Answered, Keep, Link, News, StreamBounds, Turned};
+use super::plan::{Plan, Protocol, Resumption, Trust};
 use super::request::Method;
 use super::response::{Progress, Response};
 use super::run::reachable;
+use super::stream::Stream;
 use super::target::Scheme;
-use super::tls::{Tls, TlsError};
+use super::tls::{HTTP1, Tls, TlsError};
+use crate::sys::{self, Epoll, Socket};
 
 /// The limits of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,10 +100,22 @@ pub enum Fault {
     Reset,
     /// It did not answer within the limit: not a byte.
     Silent(Duration),
+    /// It spoke HTTP/2 within the limit, and had not answered in full.
+    Unanswered(Duration),
     /// It began to answer with a status, and had not ended within the limit, after so many bytes.
     Endless(u16, u64, Duration),
     /// It answered something else than HTTP/1: the beginning.
     NotHttp(String),
+    /// It speaks HTTP/1 where HTTP/2 was meant.
+    SpeaksHttp1,
+    /// It speaks HTTP/2 where HTTP/1 was meant.
+    SpeaksHttp2,
+    /// It answered something else than HTTP/2: the beginning.
+    NotHttp2(String),
+    /// It reset the request's stream, with this error code of HTTP/2.
+    StreamReset(String),
+    /// It ended the connection without dealing with the request, with this error code of HTTP/2.
+    GoAway(String),
 }
 
 /// Cause of a certificate that is not believed.
@@ -142,8 +162,25 @@ impl fmt::Display for Fault {
             }
             Fault::Reset => f.write_str("it reset the connection"),
             Fault::Silent(within) => write!(f, "it did not answer within {within:?}"),
+            Fault::Unanswered(within) => {
+                write!(f, "it spoke HTTP/2, but did not answer in full within {within:?}")
+            }
             Fault::Endless(status, bytes, within) => {
                 write!(f, "it answered {status}, but not to the end within {within:?} ({bytes} B)")
+            }
+            Fault::SpeaksHttp1 => f.write_str("it speaks HTTP/1, and no HTTP/2"),
+            Fault::SpeaksHttp2 => f.write_str("it speaks HTTP/2, and no HTTP/1"),
+            Fault::NotHttp2(text) => {
+                write!(f, "its answer is no HTTP/2: it begins with `{text}`")
+            }
+            Fault::StreamReset(code) => {
+                write!(f, "it reset the stream of the request (RST_STREAM, {code})")
+            }
+            Fault::GoAway(code) => {
+                write!(
+                    f,
+                    "it ended the connection before it dealt with the request (GOAWAY, {code})"
+                )
             }
             Fault::NotHttp(text) => write!(f, "its answer is no HTTP/1: it begins with `{text}`"),
         }
@@ -197,15 +234,21 @@ fn try_one(
     trial: Trial,
 ) -> Result<Answer, Box<TrialError>> {
     let (message, request) = (&plan.messages[number], &plan.spec.requests[number]);
-    let made = exchange(plan, number, address, trial);
+    let made = match plan.spec.protocol {
+        Protocol::Http1 => exchange(plan, number, address, trial).map(|(response, head)| Tell {
+            status: response.status(),
+            bytes: response.length(),
+            keeps_open: response.keeps_open(),
+            detail: detail(&head, response.status()),
+        }),
+        Protocol::Http2 { .. } => exchange_http2(plan, number, address, trial),
+    };
     let failed =
         |fault| TrialError { method: request.method, path: request.path.clone(), address, fault };
     let made = made.map_err(|fault| failed(explained(plan, address, trial, fault)));
-    let (response, head) = made?;
+    let Tell { status, bytes, keeps_open, detail } = made?;
     // nginx and Apache say in plain words that their port is one for TLS.
-    if plan.spec.target.scheme == Scheme::Http
-        && response.status() == 400
-        && speaks_tls(plan, address, trial)
+    if plan.spec.target.scheme == Scheme::Http && status == 400 && speaks_tls(plan, address, trial)
     {
         return Err(Box::new(failed(Fault::SpeaksTls)));
     }
@@ -213,12 +256,107 @@ fn try_one(
         class: message.class as usize,
         method: request.method,
         path: request.path.clone(),
-        status: response.status(),
-        bytes: response.length(),
+        status,
+        bytes,
         planned: request.bytes,
-        keeps_open: response.keeps_open(),
-        detail: detail(&head, response.status()),
+        keeps_open,
+        detail,
     })
+}
+
+/// Facts of an answer.
+struct Tell {
+    status: u16,
+    bytes: Option<u64>,
+    keeps_open: bool,
+    detail: Option<String>,
+}
+
+/// Makes a request by HTTP/2, on a connection of its own.
+fn exchange_http2(
+    plan: &Plan,
+    number: usize,
+    address: SocketAddr,
+    trial: Trial,
+) -> Result<Tell, Fault> {
+    let until = Instant::now() + trial.within;
+    let tls = match plan.spec.target.scheme {
+        Scheme::Http => None,
+        Scheme::Https => Some(plan.tls().map_err(Fault::Setup)?),
+    };
+    let socket = connect(address, trial.within)?;
+    let stream = match tls {
+        None => Stream::opened(Socket::of(socket).map_err(Fault::Unreachable)?, None),
+        Some(tls) => {
+            let (session, socket) = shaken(socket, &tls, until)?.into_parts();
+            Stream::opened(Socket::of(socket).map_err(Fault::Unreachable)?, Some(session))
+        }
+    };
+    if !stream.speaks_http2() {
+        return Err(Fault::SpeaksHttp1);
+    }
+    let fd = stream.fd();
+    let mut epoll = Epoll::new().map_err(Fault::Unreachable)?;
+    let mut link = Link::new(stream, StreamBounds { most: 1, first: 1 }, Keep::Heads, Time::ZERO);
+    let message = &plan.messages[number];
+    let form = message.form.as_deref().cloned();
+    let form = form.expect("a plan of HTTP/2 has a form of each request");
+    let (ask, class, at) = (number as u32, message.class, Time::ZERO);
+    let request =
+        Request { ask, class, intended: at, began: at, first_byte: None, retry: Retry::Used };
+    link.ask(request, form);
+    epoll.add(fd, sys::IN, 0).map_err(Fault::Unreachable)?;
+    let (mut news, mut events) = (Vec::new(), [sys::no_event(); 1]);
+    loop {
+        if Instant::now() >= until {
+            return Err(match link.first_bytes().is_empty() {
+                true => Fault::Silent(trial.within),
+                false => Fault::Unanswered(trial.within),
+            });
+        }
+        let turned = link.turn(&mut || Time::ZERO, &mut news);
+        for one in news.drain(..) {
+            match one {
+                News::Answered(answered) => return Ok(tell(*answered)),
+                News::Failed(_, ended) => return Err(ended_http2(&link, ended)),
+                // A connection that has answered nothing leaves nothing unsent.
+                News::Opened | News::GoAway(_) | News::Unsent(_) => {}
+            }
+        }
+        if turned == Turned::Waits {
+            let interest = if link.waits_to_write() { sys::IN | sys::OUT } else { sys::IN };
+            let _ = epoll.change(fd, interest, 0);
+            epoll.wait(&mut events, TURN).map_err(Fault::Unreachable)?;
+        }
+    }
+}
+
+/// Facts of an answer by HTTP/2.
+fn tell(answered: Answered) -> Tell {
+    let Answered { status, bytes, length, kept, .. } = answered;
+    let detail = kept.and_then(|(fields, body)| {
+        let field = |name| fields.get(name).map(|value| readable(value.as_bytes()));
+        match status {
+            300..=399 => field(http::header::LOCATION),
+            401 | 407 => field(http::header::WWW_AUTHENTICATE),
+            400..=599 => Some(words_of(&body)).filter(|text| !text.is_empty()),
+            _ => None,
+        }
+    });
+    Tell { status, bytes: length.or(Some(bytes)), keeps_open: true, detail }
+}
+
+fn ended_http2(link: &Link, ended: Ended) -> Fault {
+    let first = link.first_bytes();
+    match (ended.frame, ended.kind) {
+        _ if first.starts_with(b"HTTP/1.") => Fault::SpeaksHttp1,
+        (Some(frame @ Frame::Reset(_)), _) => Fault::StreamReset(frame.code()),
+        (Some(frame @ Frame::GoAway(_)), _) => Fault::GoAway(frame.code()),
+        (None, ErrorKind::Reset) if first.is_empty() => Fault::Reset,
+        (None, ErrorKind::Reset | ErrorKind::ClosedEarly) => Fault::Closed(first.len() as u64),
+        (None, ErrorKind::Tls) => Fault::Tls("TLS broke after the handshake".into()),
+        (None, _) => Fault::NotHttp2(beginning(&first)),
+    }
 }
 
 /// A connection that is tried, plain or not.
@@ -243,9 +381,7 @@ fn exchange(
     let spec = &plan.spec;
     let tls = match spec.target.scheme {
         Scheme::Http => None,
-        Scheme::Https => {
-            Some(Tls::new(&spec.target.host, &spec.trust, spec.resumption).map_err(Fault::Setup)?)
-        }
+        Scheme::Https => Some(plan.tls().map_err(Fault::Setup)?),
     };
     let socket = connect(address, trial.within)?;
     let mut stream = match tls {
@@ -280,6 +416,10 @@ fn exchange(
         match response.feed(&buffer[..count]) {
             Ok(Progress::Complete(_)) => return Ok((response, kept)),
             Ok(Progress::More) => {}
+            // The preface of a server (RFC 9113, section 3.4): a frame of type SETTINGS.
+            Err(_) if matches!(kept[..], [_, _, _, 4, 0, 0, 0, 0, 0, ..]) => {
+                return Err(Fault::SpeaksHttp2);
+            }
             Err(_) => return Err(Fault::NotHttp(beginning(&kept))),
         }
     }
@@ -426,16 +566,24 @@ fn beginning(bytes: &[u8]) -> String {
 
 /// A second look where the server may speak the other protocol: the cause that is behind the first one.
 fn explained(plan: &Plan, address: SocketAddr, trial: Trial, fault: Fault) -> Fault {
+    let is_http2 = plan.spec.protocol != Protocol::Http1;
     match (&fault, plan.spec.target.scheme) {
         (Fault::Tls(_) | Fault::Closed(0) | Fault::Reset, Scheme::Https)
             if speaks_plain(address, trial) =>
         {
             Fault::SpeaksPlain
         }
-        (Fault::Closed(0) | Fault::Reset | Fault::NotHttp(_), Scheme::Http)
-            if speaks_tls(plan, address, trial) =>
+        (
+            Fault::Closed(_) | Fault::Reset | Fault::NotHttp(_) | Fault::NotHttp2(_),
+            Scheme::Http,
+        ) if speaks_tls(plan, address, trial) => Fault::SpeaksTls,
+        (Fault::Closed(_) | Fault::Reset | Fault::NotHttp2(_) | Fault::Silent(_), Scheme::Http)
+            if is_http2 && speaks_plain(address, trial) =>
         {
-            Fault::SpeaksTls
+            Fault::SpeaksHttp1
+        }
+        (Fault::Alert(alert), Scheme::Https) if is_http2 && alert == "no_application_protocol" => {
+            Fault::SpeaksHttp1
         }
         _ => fault,
     }
@@ -465,7 +613,7 @@ fn speaks_plain(address: SocketAddr, trial: Trial) -> bool {
 
 fn speaks_tls(plan: &Plan, address: SocketAddr, trial: Trial) -> bool {
     let until = Instant::now() + trial.within;
-    let tls = Tls::new(&plan.spec.target.host, &Trust::Insecure, Resumption::Off);
+    let tls = Tls::new(&plan.spec.target.host, &Trust::Insecure, Resumption::Off, HTTP1);
     let (Ok(tls), Ok(socket)) = (tls, connect(address, trial.within)) else { return false };
     // An alert is TLS, too.
     matches!(shaken(socket, &tls, until), Ok(_) | Err(Fault::Alert(_)))
@@ -494,9 +642,14 @@ fn detail(kept: &[u8], status: u16) -> Option<String> {
             return plain.then(|| words_of(&rest[length..])).filter(|text| !text.is_empty());
         }
         let found = head.headers.iter().find(|header| header.name.eq_ignore_ascii_case(wanted))?;
-        let text = String::from_utf8_lossy(found.value);
-        return Some(text.chars().filter(|c| !c.is_control()).take(500).collect());
+        return Some(readable(found.value));
     }
+}
+
+/// The value of a field as a person may read it.
+fn readable(value: &[u8]) -> String {
+    let text = String::from_utf8_lossy(value);
+    text.chars().filter(|c| !c.is_control()).take(500).collect()
 }
 
 /// Limit of the words of an error that are told.

@@ -14,6 +14,7 @@ use gate::Time;
 use measure::Until;
 
 use super::conn::Conn;
+use super::http2::Links;
 use super::plan::{Idle, Plan};
 use super::source::Source;
 use super::tls::Tls;
@@ -69,6 +70,8 @@ pub(crate) struct Worker<'a> {
     begun: Instant,
     pub(super) conns: Vec<Conn>,
     pub(super) free: Vec<u32>,
+    /// Connections of HTTP/2; those above are of HTTP/1.
+    pub(super) links: Links,
     pub(super) source: Source,
     pub(super) buffer: Box<[u8]>,
     /// Connections that may have more to give although epoll does not say so (TLS).
@@ -99,6 +102,7 @@ impl<'a> Worker<'a> {
             begun: Instant::now(),
             conns: Vec::new(),
             free: Vec::new(),
+            links: Links::default(),
             source,
             buffer: vec![0; BUFFER].into(),
             unfinished: Vec::new(),
@@ -146,6 +150,7 @@ impl<'a> Worker<'a> {
                 return Ok(());
             }
             self.start_due(now);
+            self.turn_asked();
             if now >= self.scan_at {
                 self.fail_overdue(now);
             }
@@ -161,6 +166,7 @@ impl<'a> Worker<'a> {
             for token in std::mem::take(&mut self.unfinished) {
                 self.handle(token, sys::IN);
             }
+            self.turn_asked();
         }
     }
 
@@ -222,7 +228,8 @@ impl<'a> Worker<'a> {
 
     fn wait(&self, now: Time) -> Wait {
         let spec = &self.post.plan.spec;
-        if spec.idle == Idle::Spin || !self.unfinished.is_empty() || self.source.has_ready() {
+        let works = !self.unfinished.is_empty() || self.links.has_asked();
+        if spec.idle == Idle::Spin || works || self.source.has_ready() {
             return Wait { span: Duration::ZERO, why: Why::Busy };
         }
         let mut until = self.boundary.min(now + SLEEP);

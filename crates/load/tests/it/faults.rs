@@ -149,7 +149,7 @@ fn a_stale_connection_is_opened_anew_and_counted() {
     assert_eq!((completed(&record), failed_in_all(&record)), (20, 0));
     let connects: u64 = record.intervals.iter().map(|interval| interval.connects).sum();
     assert_eq!(connects, 20, "each connection served one request");
-    assert!(warns(&record, "19 requests were sent again"), "{:?}", record.summary);
+    assert!(warns(&record, "19 requests sent again"), "{:?}", record.summary);
 }
 
 #[test]

@@ -3,7 +3,9 @@
 
 mod closed;
 mod faults;
+mod http2;
 mod open;
+mod parts;
 mod requests;
 mod server;
 mod tls;

@@ -5,6 +5,7 @@
 
 mod gates;
 mod judging;
+mod knee;
 mod payloads;
 mod recordings;
 mod records;

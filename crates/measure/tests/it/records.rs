@@ -3,8 +3,8 @@
 use std::io::{BufReader, Read};
 
 use measure::{
-    ArrivalSpacing, Course, CurvePieces, ErrorKind, Interval, LoadShape, Phase, ReadError,
-    RunRecord, RunWriter, read_run,
+    ArrivalSpacing, Course, CurvePieces, ErrorKind, Histogram, Interval, LoadShape, Phase,
+    ReadError, RunRecord, RunWriter, read_run,
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -223,4 +223,32 @@ fn damaged_records_never_panic() {
         }
     }
     assert!(read > 40 && refused > 1000, "{read} read, {refused} refused");
+}
+
+/// The story: requests that the bound kept back counted as answers of a database that was gone, and as broken
+/// connections of a server that stood still.
+#[test]
+fn only_broken_connections_lose_a_server_and_only_answers_find_it() {
+    let interval = |completed: u64, kinds: &[ErrorKind]| {
+        let mut one = crate::sequential::interval(0.0, 2.0, Histogram::new(), 0);
+        one.classes[0].completed = completed;
+        one.classes[0].errors = kinds.iter().map(|kind| (*kind, 1)).collect();
+        one
+    };
+    let lost_s = |completed, kinds: &[ErrorKind]| interval(completed, kinds).lost_s(3.0);
+    use ErrorKind::{ConnectRefused, InFlightBound, Malformed, Refused, Reset, SqlOther, Timeout};
+    for (kinds, expected) in [
+        (&[ConnectRefused][..], 5.0),
+        (&[Reset, InFlightBound], 5.0),
+        (&[ConnectRefused, Timeout], 5.0),
+        (&[InFlightBound], 3.0),
+        (&[Timeout, InFlightBound], 3.0),
+        (&[], 3.0),
+        (&[Refused, ConnectRefused], 0.0),
+        (&[Malformed], 0.0),
+        (&[SqlOther, Reset], 0.0),
+    ] {
+        assert_eq!(lost_s(0, kinds), expected, "{kinds:?}");
+        assert_eq!(lost_s(1, kinds), 0.0, "{kinds:?}");
+    }
 }

@@ -68,6 +68,8 @@ impl System {
                 .map(|name| ClassSpec { name: name.into(), bytes: None, weight: 1 })
                 .into(),
             settings: BTreeMap::from([("idle".into(), "sleep".into())]),
+            part: None,
+            merged: Vec::new(),
         }
     }
 }

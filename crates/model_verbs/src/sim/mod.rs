@@ -1,6 +1,7 @@
 //! `sekisho sim`: a scenario simulated until its answers are precise, or many that differ in parameters; or
 //! the load of a recorded gate at other gates.
 
+pub(crate) mod answer;
 mod numbers;
 mod recorded;
 mod stations;
@@ -13,17 +14,16 @@ use std::path::PathBuf;
 use advise::Scenario;
 use clap::{Args as ClapArgs, ValueEnum};
 use cli::text::{
-    Table, bytes, label, next, paragraph, percent_estimate, plus_minus, quantile_estimate, rate,
-    rate_estimate, time, time_estimate,
+    Table, bytes, count, label, next, paragraph, percent_estimate, plus_minus, quantile_estimate,
+    rate, rate_estimate, shell_word, time, time_estimate,
 };
 use cli::{Failure, Session, Verdict, say, store, turning};
-use formats::exchange::read_scenario;
+use formats::exchange::{is_recording, read_scenario};
 use gate::{WORTH, Why};
 use measure::Estimate;
-use serde_json::{Value, json};
-use sim::{ClassOutcome, GateOutcome, Options, Outcome, Plan, SizeRange, StationOutcome, Stop};
+use sim::{ClassOutcome, GateOutcome, Options, Outcome, Plan, SizeRange, Stop};
 
-use crate::recording::is_recording;
+use self::answer::{Files, Simulated};
 
 /// Simulate a scenario, or a recorded gate with other slots and policies
 ///
@@ -112,6 +112,11 @@ impl Args {
         Ok(())
     }
 
+    /// Files that numbers are written to.
+    fn files(&self) -> Files<'_> {
+        Files { csv: self.csv.as_deref(), parquet: self.parquet.as_deref() }
+    }
+
     /// Refuses what is of scenarios only.
     fn check_recorded(&self) -> Result<(), Failure> {
         let flags = [
@@ -192,7 +197,8 @@ pub fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdic
     };
     args.write(&numbers::Numbers::of(&outcome))?;
     if args.json {
-        say(out, &format!("{}\n", json_of(&scenario, &outcome, args, verdict)))?;
+        let answer = Simulated::new(&scenario, &outcome, args.precision, args.files());
+        say(out, &cli::json::answer(verdict, verdict.word(), &answer))?;
     } else {
         say(out, &text(&scenario, &outcome, args))?;
     }
@@ -229,7 +235,7 @@ fn text(scenario: &Scenario, outcome: &Outcome, args: &Args) -> String {
         text += &refusals(gate);
         text += &controlled(gate);
     }
-    let path = args.scenario.display();
+    let path = shell_word(&args.scenario);
     let command = match advise::formula(scenario) {
         Ok(_) => format!("sekisho solve {path}"),
         Err(_) => format!("sekisho sim {path} --seed {}", outcome.seed.wrapping_add(1)),
@@ -240,8 +246,8 @@ fn text(scenario: &Scenario, outcome: &Outcome, args: &Args) -> String {
 fn headline(outcome: &Outcome) -> String {
     let done = match outcome.stop {
         Stop::Precise | Stop::Agenda => "simulated",
-        Stop::Budget if outcome.unsettled.is_some() => "NO STEADY STATE so far",
-        Stop::Budget => "NOT PRECISE",
+        Stop::Budget if outcome.unsettled.is_some() => "inconclusive, no steady state so far",
+        Stop::Budget => "inconclusive, not precise",
     };
     match &*outcome.classes {
         [class] => match &class.response {
@@ -308,8 +314,11 @@ fn gates(gates: &[GateOutcome]) -> Table {
             label(&gate.name),
             time_or_dash(gate.wait.as_ref()),
             time_or_dash(gate.hold.as_ref()),
-            percent(&gate.busy, f64::from(gate.slots)),
-            count(&gate.waiting),
+            match gate.slots_change {
+                false => percent(&gate.busy, f64::from(gate.slots)),
+                true => jobs(&gate.busy),
+            },
+            jobs(&gate.waiting),
         ]);
     }
     table
@@ -398,7 +407,7 @@ fn why(outcome: &Outcome, args: &Args) -> String {
             Plan::Replications(_) => " of each replication",
             Plan::OneRun => "",
         };
-        format!("{} requests{of_each} left out as warm-up", outcome.warmup_completions)
+        format!("{}{of_each} left out as warm-up", count(outcome.warmup_completions, "request"))
     } else {
         format!(
             "the end of the warm-up was not found within {} requests: the load may be too high for a \
@@ -501,22 +510,6 @@ fn controlled(gate: &GateOutcome) -> String {
     if changes.is_empty() { text } else { format!("{text}\n{table}") }
 }
 
-/// The same as JSON.
-fn moves_json(gate: &GateOutcome) -> Value {
-    let row = |(at, made): &(gate::Time, gate::Move)| {
-        let found = match made.why {
-            Why::More(found) | Why::Fewer(found) | Why::Stays(found) => json!({
-                "from": found.from, "to": found.to, "pairs": found.pairs,
-                "elasticity": found.elasticity,
-            }),
-            _ => Value::Null,
-        };
-        let why = made.why.to_string();
-        json!({ "at_s": at.as_secs_f64(), "slots": made.slots, "why": why, "trial": found })
-    };
-    Value::Array(gate.moves.iter().map(row).collect())
-}
-
 fn time_or_dash(estimate: Option<&Estimate>) -> String {
     estimate.map_or("-".into(), time_estimate)
 }
@@ -532,7 +525,7 @@ fn percent(part: &Estimate, whole: f64) -> String {
 }
 
 /// A number of jobs with its interval: `3.2 ± 0.1`.
-fn count(estimate: &Estimate) -> String {
+fn jobs(estimate: &Estimate) -> String {
     let places = if estimate.mean.abs() >= 100.0 { 0 } else { 2 };
     plus_minus(estimate, places)
 }
@@ -541,119 +534,4 @@ fn count(estimate: &Estimate) -> String {
 fn significant(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-fn json_of(scenario: &Scenario, outcome: &Outcome, args: &Args, verdict: Verdict) -> Value {
-    json!({
-        "verdict": verdict.word(),
-        "exit_code": verdict.code(),
-        "scenario": scenario,
-        "seed": outcome.seed,
-        "plan": plan_word(outcome.plan),
-        "replications": outcome.plan.runs(),
-        "batches_correlated": outcome.correlated,
-        "precision": args.precision,
-        "stop": match outcome.stop {
-            Stop::Precise => "precise",
-            Stop::Budget => "budget",
-            Stop::Agenda => "agenda",
-        },
-        "warmup_requests": outcome.warmup_completions,
-        "warmup_found": outcome.warmup_found,
-        "steady": outcome.unsettled.is_none() && outcome.stop != Stop::Agenda,
-        "unsettled": outcome.unsettled,
-        "counted_s": outcome.counted_s,
-        "events": outcome.events,
-        "classes": outcome.classes.iter().map(class_json).collect::<Vec<_>>(),
-        "gates": outcome.gates.iter().map(gate_json).collect::<Vec<_>>(),
-        "stations": outcome.stations.iter().map(station_json).collect::<Vec<_>>(),
-        "caches": outcome.caches.iter().map(cache_json).collect::<Vec<_>>(),
-        "intervals": outcome.intervals.iter().map(interval_json).collect::<Vec<_>>(),
-    })
-}
-
-fn cache_json(cache: &sim::CacheOutcome) -> Value {
-    json!({ "name": cache.name, "hit_ratio": cache.hit_ratio, "lookups_per_s": cache.lookups })
-}
-
-/// Parts in the order of the whole.
-fn interval_json(interval: &sim::Interval) -> Value {
-    let class = |class: &sim::ClassInterval| {
-        json!({
-            "offered_per_s": class.offered,
-            "throughput_per_s": class.throughput,
-            "failed_per_s": class.failed,
-            "response_s": class.response,
-        })
-    };
-    let node = |node: &sim::NodeInterval| json!({ "jobs": node.jobs, "busy": node.busy });
-    json!({
-        "from_s": interval.from_s,
-        "to_s": interval.to_s,
-        "classes": interval.classes.iter().map(class).collect::<Vec<_>>(),
-        "gates": interval.gates.iter().map(node).collect::<Vec<_>>(),
-        "stations": interval.stations.iter().map(node).collect::<Vec<_>>(),
-    })
-}
-
-fn class_json(class: &ClassOutcome) -> Value {
-    let size = |size: &sim::SizeOutcome| {
-        let (document, from) = match &size.range {
-            SizeRange::Document { name, bytes, .. } => (Some(name), *bytes as f64),
-            SizeRange::PowerOfTwo(low) => (None, *low),
-        };
-        json!({
-            "document": document,
-            "from_bytes": from,
-            "completed": size.completed,
-            "size_mean_bytes": size.size_mean,
-            "response_s": size.response,
-            "response_quantiles_s": quantiles_json(&size.quantiles),
-        })
-    };
-    json!({
-        "name": class.name,
-        "throughput_per_s": class.throughput,
-        "offered_per_s": class.offered,
-        "refused_per_s": class.refused,
-        "lost_per_s": class.lost,
-        "reneged_per_s": class.reneged,
-        "timed_out_per_s": class.timed_out,
-        "gave_up_per_s": class.gave_up,
-        "response_s": class.response,
-        "response_quantiles_s": quantiles_json(&class.quantiles),
-        "sizes": class.sizes.iter().map(size).collect::<Vec<_>>(),
-    })
-}
-
-fn gate_json(gate: &GateOutcome) -> Value {
-    json!({
-        "name": gate.name,
-        "slots": gate.slots,
-        "started_per_s": gate.started,
-        "wait_s": gate.wait,
-        "wait_quantiles_s": quantiles_json(&gate.wait_quantiles),
-        "hold_s": gate.hold,
-        "waiting": gate.waiting,
-        "slots_held": gate.busy,
-        "refused_full_share": gate.refused_full,
-        "refused_deadline_share": gate.refused_deadline,
-        "refused_unreachable_share": gate.refused_unreachable,
-        "moves": moves_json(gate),
-    })
-}
-
-fn station_json(station: &StationOutcome) -> Value {
-    json!({
-        "name": station.name,
-        "utilisation": station.utilisation,
-        "jobs": station.jobs,
-        "sojourn_s": station.sojourn,
-        "throughput_per_s": station.throughput,
-    })
-}
-
-fn quantiles_json(quantiles: &[(f64, Estimate)]) -> Value {
-    let pairs = quantiles.iter().map(|(q, value)| (q.to_string(), crate::json::quantile(value)));
-    Value::Object(pairs.collect())
 }

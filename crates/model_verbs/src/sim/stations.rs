@@ -4,7 +4,7 @@
 use cli::text::{Table, label, time};
 use sim::StationOutcome;
 
-use super::{count, percent, time_or_dash};
+use super::{jobs, percent, time_or_dash};
 
 /// Of so many equal stations each still has a row.
 const ROWS_MAX: usize = 8;
@@ -39,7 +39,7 @@ fn follows(one: &StationOutcome, next: &StationOutcome) -> bool {
 fn each(station: &StationOutcome) -> Vec<String> {
     let busy = station.utilisation.as_ref().map_or("-".into(), |busy| percent(busy, 1.0));
     let sojourn = time_or_dash(station.sojourn.as_ref());
-    vec![label(&station.name), busy, count(&station.jobs), sojourn]
+    vec![label(&station.name), busy, jobs(&station.jobs), sojourn]
 }
 
 fn span(stations: &[StationOutcome]) -> Vec<String> {

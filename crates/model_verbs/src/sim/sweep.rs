@@ -4,15 +4,15 @@ use std::io::Write;
 use std::sync::Arc;
 
 use advise::Scenario;
-use cli::text::{Table, label, next, paragraph, rate_estimate, sentence};
+use cli::text::{
+    Table, count, label, next, option, paragraph, rate_estimate, sentence, shell_word,
+};
 use cli::{Failure, Verdict, progress, say};
-use serde_json::{Value, json};
 use sim::{Network, Options, Outcome, Plan, SimError, Stop};
 
+use super::answer::{self, Files, Found, Sweep};
 use super::numbers::Numbers;
-use super::{
-    Args, class_json, gate_json, plan_word, quantile, quantile_or_dash, station_json, time_or_dash,
-};
+use super::{Args, plan_word, quantile, quantile_or_dash, time_or_dash};
 
 /// A parameter and the values that it takes.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,7 +110,8 @@ pub(super) fn run(
         false => Verdict::Holds,
     };
     if args.json {
-        say(out, &format!("{}\n", json_of(scenario, args, options, &points, verdict)))?;
+        let answer = answer(scenario, args, options, &points);
+        say(out, &cli::json::answer(verdict, verdict.word(), &answer))?;
     } else {
         say(out, &text(args, options, &points))?;
     }
@@ -156,8 +157,8 @@ fn text(args: &Args, options: &Options, points: &[Point]) -> String {
         .iter()
         .filter(|point| point.result.as_ref().is_ok_and(|outcome| outcome.stop == Stop::Budget));
     let (spent, grow) = (spent.count(), points.iter().filter(|p| p.result.is_err()).count());
-    let head = if spent > 0 { "NOT PRECISE" } else { "simulated" };
-    let mut text = format!("{head}: {} points", points.len());
+    let head = if spent > 0 { "inconclusive, not precise" } else { "simulated" };
+    let mut text = format!("{head}: {}", count(points.len() as u64, "point"));
     if spent > 0 {
         text += &format!(", {spent} with wider intervals than asked for");
     }
@@ -202,8 +203,9 @@ fn text(args: &Args, options: &Options, points: &[Point]) -> String {
         },
         options.seed
     ));
-    let path = args.scenario.display();
-    text + "\n" + &next(&format!("sekisho ask sensitivity {path}"))
+    let seed = args.seed.map_or(String::new(), |seed| option("seed", &seed.to_string()));
+    let path = shell_word(&args.scenario);
+    text + "\n" + &next(&format!("sekisho ask sensitivity {path}{seed}"))
 }
 
 fn table(args: &Args, points: &[Point], class: usize) -> Table {
@@ -229,44 +231,33 @@ fn table(args: &Args, points: &[Point], class: usize) -> Table {
     table
 }
 
-fn json_of(
-    scenario: &Scenario,
-    args: &Args,
+fn answer<'a>(
+    scenario: &'a Scenario,
+    args: &'a Args,
     options: &Options,
-    points: &[Point],
-    verdict: Verdict,
-) -> Value {
-    let point = |point: &Point| {
-        let pairs = args.sweep.iter().zip(&point.values);
-        let parameters: serde_json::Map<String, Value> =
-            pairs.map(|(axis, value)| (axis.path.clone(), json!(value))).collect();
-        match &point.result {
-            Ok(outcome) => json!({
-                "parameters": parameters,
-                "stop": match outcome.stop {
-                    Stop::Precise => "precise",
-                    Stop::Budget => "budget",
-                    Stop::Agenda => "agenda",
-                },
-                "unsettled": outcome.unsettled,
-                "events": outcome.events,
-                "classes": outcome.classes.iter().map(class_json).collect::<Vec<_>>(),
-                "gates": outcome.gates.iter().map(gate_json).collect::<Vec<_>>(),
-                "stations": outcome.stations.iter().map(station_json).collect::<Vec<_>>(),
-            }),
-            Err(error) => json!({"parameters": parameters, "grows": error.to_string()}),
+    points: &'a [Point],
+) -> Sweep<'a> {
+    let point = |point: &'a Point| {
+        let paths = args.sweep.iter().map(|axis| axis.path.as_str());
+        answer::Point {
+            parameters: paths.zip(point.values.iter().map(String::as_str)).collect(),
+            found: match &point.result {
+                Ok(outcome) => outcome.into(),
+                Err(error) => Found::Grows { grows: error.to_string() },
+            },
         }
     };
-    json!({
-        "verdict": verdict.word(),
-        "exit_code": verdict.code(),
-        "scenario": scenario,
-        "seed": options.seed,
-        "plan": plan_word(options.plan),
-        "replications": options.plan.runs(),
-        "precision": options.precision,
-        "points": points.iter().map(point).collect::<Vec<_>>(),
-    })
+    let Files { csv, parquet } = args.files();
+    Sweep {
+        scenario,
+        seed: options.seed,
+        plan: plan_word(options.plan),
+        replications: options.plan.runs(),
+        precision: options.precision,
+        points: points.iter().map(point).collect(),
+        csv,
+        parquet,
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gate::Time;
 
-use super::{AllPools, Answer, Ask, Asked, settings};
+use super::{AllPools, Answer, Ask, Asked, put, settings};
 use crate::client::{Client, State};
 use crate::pool::PoolIndex;
 use crate::reload::Reloaded;
@@ -98,6 +98,23 @@ impl Loop {
                     Some("SET changes single settings"),
                 )),
             },
+            // As in a file, where the same keys stand with a note.
+            Ask::Control(Control::Set { key, .. }) if settings::without_effect(&key).is_some() => {
+                Answer::Told(settings::without_effect(&key).into_iter().collect())
+            }
+            Ask::Control(Control::Set { key, value })
+                if settings::is_of_source(&key) && self.has_setter() =>
+            {
+                let sets = self.admin.with_set(key, value);
+                match self.begin_set(admin_connection, sets) {
+                    true => return Ending::No,
+                    false => Answer::Refused(Refusal::because(
+                        SqlState::NOT_IN_PREREQUISITE_STATE,
+                        "a configuration is being read".to_owned(),
+                        Some("say it again when that is done"),
+                    )),
+                }
+            }
             Ask::Control(control) => match self.control(&control) {
                 Ok(None) => Answer::Done,
                 Ok(Some(until)) => {
@@ -143,6 +160,7 @@ impl Loop {
             }
             Control::Set { key, value } => {
                 settings::set(&mut self.config, key, value)?;
+                put(&mut self.admin.set_at_once, key.clone(), value.clone());
                 self.follow_settings();
                 Ok(None)
             }
@@ -383,6 +401,19 @@ impl Loop {
                     Some("all is as it was"),
                 )),
             };
+            self.admin.answer(admin_connection, answer);
+        }
+    }
+
+    /// Tells who has set a key why it is as it was.
+    pub(crate) fn tell_unset(&mut self, cause: &str) {
+        let next = std::mem::take(&mut self.admin.reloads_next);
+        for admin_connection in std::mem::replace(&mut self.admin.reloads, next) {
+            let answer = Answer::Refused(Refusal::because(
+                SqlState::INVALID_PARAMETER_VALUE,
+                cause.to_owned(),
+                Some("all is as it was"),
+            ));
             self.admin.answer(admin_connection, answer);
         }
     }

@@ -33,9 +33,11 @@ use controls::Wait;
 pub(super) use controls::{Awaited, Ending};
 pub(super) use server::{AdminServer, Opened};
 
+use super::config::Config;
 use super::connection::Connection;
 use super::modelling::Models;
 use super::pool::PoolIndex;
+use super::reload::Set;
 use super::slab::Key;
 use super::state::Phase;
 use pgconsole::{Access, Control, Counts, Refusal, Snapshot};
@@ -156,9 +158,20 @@ pub(super) struct Operating {
     /// Administrators who wait for the configuration that is being read, and for the next one.
     reloads: Vec<Key>,
     reloads_next: Vec<Key>,
+    /// Keys that SET has changed since the configuration was read: at once, and by its source.
+    set_at_once: Vec<Set>,
+    set_by_source: Vec<Set>,
     /// By which connections of the console are cancelled.
     consoles: HashMap<u32, Vec<u8>>,
     periods: Periods,
+}
+
+/// Keeps the last value of a key: no list is longer than there are keys.
+fn put(sets: &mut Vec<Set>, key: String, value: String) {
+    match sets.iter_mut().find(|(one, _)| *one == key) {
+        Some((_, last)) => *last = value,
+        None => sets.push((key, value)),
+    }
 }
 
 /// The start of jobs of all databases.
@@ -216,6 +229,31 @@ impl Operating {
     /// Begins to speak with an admin server.
     pub(super) fn open(&mut self, line: Line) {
         self.line = Some(line);
+    }
+
+    /// The keys that the source of configurations is to change, with one more.
+    fn with_set(&self, key: String, value: String) -> Vec<Set> {
+        let mut sets = self.set_by_source.clone();
+        put(&mut sets, key, value);
+        sets
+    }
+
+    /// The source has changed these.
+    pub(super) fn keep_sets(&mut self, sets: Vec<Set>) {
+        self.set_by_source = sets;
+    }
+
+    /// Sets in another configuration what was set at once.
+    pub(super) fn set_again(&self, config: &mut Config) {
+        for (key, value) in &self.set_at_once {
+            settings::set(config, key, value).expect("it was set before, and no bound moves");
+        }
+    }
+
+    /// The configuration is what its source says, and nothing that was set.
+    pub(super) fn forget_sets(&mut self) {
+        self.set_at_once.clear();
+        self.set_by_source.clear();
     }
 
     fn answer(&self, admin_connection: Key, answer: Answer) {

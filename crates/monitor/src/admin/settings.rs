@@ -72,9 +72,9 @@ const AT_THE_START: [(&str, &str); 6] = [
     ("unix_socket_group", "its sockets are opened when it starts"),
 ];
 
-/// Keys of PgBouncer's that are not of one value, or that files stand behind: the configuration says
-/// them, and RELOAD has it read anew.
-const BY_RELOAD: [&str; 47] = [
+/// Keys of PgBouncer's that are not of one value here, or that files stand behind: the source of
+/// configurations says them, and a new one is made where SET changes them.
+const OF_SOURCE: [&str; 46] = [
     "admin_users",
     "auth_dbname",
     "auth_file",
@@ -121,10 +121,9 @@ const BY_RELOAD: [&str; 47] = [
     "tcp_keepintvl",
     "tcp_user_timeout",
     "track_extra_parameters",
-    "discipline",
 ];
 
-/// Keys of PgBouncer's that change nothing here.
+/// Keys of PgBouncer's that change nothing here. A file may have them, and SET takes them.
 const WITHOUT_EFFECT: [&str; 33] = [
     "application_name_add_host",
     "auth_ldap_options",
@@ -161,6 +160,20 @@ const WITHOUT_EFFECT: [&str; 33] = [
     "verbose",
 ];
 
+/// Whether SET changes a key by a configuration that is made anew.
+pub(super) fn is_of_source(key: &str) -> bool {
+    OF_SOURCE.contains(&key)
+}
+
+/// The notice that a key changes nothing here; none if it is no such key.
+pub(super) fn without_effect(key: &str) -> Option<String> {
+    WITHOUT_EFFECT.contains(&key).then(|| {
+        format!(
+            "\"{key}\" changes nothing in this gate: docs/pgbouncer.md says what takes its place"
+        )
+    })
+}
+
 /// Why a key that is none of those that SET changes stays as it is, and the way out; none if there is no
 /// such key.
 fn unchangeable(config: &Config, key: &str) -> Option<(String, String)> {
@@ -169,14 +182,11 @@ fn unchangeable(config: &Config, key: &str) -> Option<(String, String)> {
         let hint = "change the file and start the gate again; with --take-over nobody is dropped";
         return Some((message(why), hint.to_owned()));
     }
-    if BY_RELOAD.contains(&key) || fixed(config).iter().any(|one| one.key == key) {
+    let is_fixed = is_of_source(key) || fixed(config).iter().any(|one| one.key == key);
+    is_fixed.then(|| {
         let message = format!("\"{key}\" is not changed by SET: the configuration says it");
         let hint = "change it in the file, and RELOAD; without a file, start the gate again";
-        return Some((message, hint.to_owned()));
-    }
-    WITHOUT_EFFECT.contains(&key).then(|| {
-        let message = format!("\"{key}\" has no effect in this gate");
-        (message, "docs/pgbouncer.md says what takes its place".to_owned())
+        (message, hint.to_owned())
     })
 }
 
@@ -189,9 +199,21 @@ fn endless(time: Duration) -> String {
     seconds(Some(time).filter(|time| *time < Duration::MAX).unwrap_or_default())
 }
 
+/// The source of configurations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// It makes one in which keys are changed.
+    Sets,
+    /// It does not, or there is none.
+    ReadsAtMost,
+}
+
 /// Each key with what it is and what it would be, in alphabetic order.
-pub(super) fn list(config: &mut Config) -> Vec<Setting> {
+pub(super) fn list(config: &mut Config, source: Source) -> Vec<Setting> {
     let mut found = fixed(config);
+    for one in &mut found {
+        one.changeable = source == Source::Sets && is_of_source(&one.key);
+    }
     for Changeable { key, of } in changeable() {
         let (value, default) = match of {
             Of::Time(at, default) => (seconds(*at(config)), seconds(default)),
@@ -216,7 +238,7 @@ fn each_once(values: impl Iterator<Item = String>) -> String {
     each.join(", ")
 }
 
-/// Settings that stay as they are until a restart.
+/// Settings that are not changed singly.
 fn fixed(config: &Config) -> Vec<Setting> {
     let auth = match &config.admission {
         Admission::Rules(_) => "hba".to_owned(),
@@ -274,7 +296,7 @@ fn fixed(config: &Config) -> Vec<Setting> {
     .collect()
 }
 
-/// Changes one key.
+/// Changes one key. Of one that is [`without_effect`] nobody asks here.
 ///
 /// # Errors
 /// If there is no such key, it cannot be changed, or the value is out of its range.
@@ -379,7 +401,7 @@ mod tests {
     fn what_is_set_is_what_is_listed_and_what_is_in_force() {
         let mut config = config();
         let shown = |config: &mut Config, key: &str| {
-            list(config).into_iter().find(|one| one.key == key).unwrap().value
+            list(config, Source::ReadsAtMost).into_iter().find(|one| one.key == key).unwrap().value
         };
         for one in changeable() {
             let value = if let Of::Number(..) = one.of { "77" } else { "12.5" };
@@ -395,7 +417,7 @@ mod tests {
         set(&mut config, "query_wait_timeout", "250ms").unwrap();
         assert_eq!(shown(&mut config, "query_wait_timeout"), "0.25");
         assert_eq!(shown(&mut config, "default_pool_size"), "7");
-        let keys: Vec<_> = list(&mut config).into_iter().map(|one| one.key).collect();
+        let keys: Vec<_> = list(&mut config, Source::Sets).into_iter().map(|one| one.key).collect();
         assert!(keys.is_sorted() && keys.len() == 31, "{keys:?}");
     }
 
@@ -406,24 +428,36 @@ mod tests {
         let start = page.find("## Keys of [pgbouncer]").unwrap();
         let end = start + page[start..].find("## Keys of [databases]").unwrap();
         let keys = page[start..end].lines().filter_map(|line| line.strip_prefix("| `"));
-        let (mut changed, mut told) = (0, 0);
+        let (mut changed, mut of_source, mut told, mut noticed) = (0, 0, 0, 0);
         for key in keys.map(|line| line.split('`').next().unwrap()) {
+            if let Some(notice) = without_effect(key) {
+                assert!(notice.starts_with(&format!("\"{key}\" changes nothing")), "{notice}");
+                noticed += 1;
+                continue;
+            }
             match set(&mut config(), key, "7") {
                 Ok(()) => changed += 1,
                 Err(refusal) => {
                     assert_eq!(refusal.sqlstate, SqlState::NOT_IN_PREREQUISITE_STATE, "{key}");
                     assert!(refusal.message.contains(key) && refusal.hint.is_some(), "{key}");
-                    told += 1;
+                    // Without a source it is told as well.
+                    let by = if is_of_source(key) { &mut of_source } else { &mut told };
+                    *by += 1;
                 }
             }
         }
-        assert!(changed >= 12 && changed + told == 99, "{changed} and {told}");
+        assert_eq!((changed, of_source), (14, OF_SOURCE.len()));
+        assert_eq!((told, noticed), (AT_THE_START.len(), WITHOUT_EFFECT.len()));
+        let known = changeable().map(|one| one.key);
+        assert!(OF_SOURCE.iter().all(|key| !known.contains(key)), "each is changed in one way");
+        let has_effect = |key: &&str| known.contains(key) || OF_SOURCE.contains(key);
+        assert!(!WITHOUT_EFFECT.iter().any(has_effect), "what counts is no such key");
     }
 
     #[test]
     fn what_means_nothing_is_refused_and_changes_nothing() {
         let mut config = config();
-        let before = list(&mut config);
+        let before = list(&mut config, Source::Sets);
         for (key, value, hint) in [
             ("server_lifetime", "0", "1ms at least"),
             ("server_lifetime", "-1", "seconds"),
@@ -435,12 +469,11 @@ mod tests {
             ("max_client_con", "5", "did you mean max_client_conn?"),
             ("pool_mode", "session", "RELOAD"),
             ("listen_port", "6433", "start the gate again"),
-            ("pidfile", "x", "docs/pgbouncer.md"),
         ] {
             let refusal = set(&mut config, key, value).unwrap_err();
             assert!(refusal.hint.as_ref().unwrap().contains(hint), "{key} {value}: {refusal:?}");
         }
-        let after = list(&mut config);
+        let after = list(&mut config, Source::Sets);
         assert!(before.iter().zip(&after).all(|(a, b)| a.value == b.value));
     }
 }

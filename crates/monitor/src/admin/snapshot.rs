@@ -9,7 +9,8 @@ use std::time::Duration;
 use gate::{Role, Time};
 use live::ClassCounts;
 
-use crate::admin::{Periods, settings};
+use crate::admin::Periods;
+use crate::admin::settings::{self, Source};
 use crate::client::{self, State};
 use crate::config::{self, Address};
 use crate::connection::{BUFFER, Connection};
@@ -105,7 +106,8 @@ impl Loop {
 
     /// All that the console shows.
     pub(super) fn survey(&mut self) -> Snapshot {
-        let config = settings::list(&mut self.config);
+        let source = if self.has_setter() { Source::Sets } else { Source::ReadsAtMost };
+        let config = settings::list(&mut self.config, source);
         let names: Vec<Names> = (0..self.pools.len())
             .map(|at| Names {
                 database: self.name_of(at).into(),
@@ -153,7 +155,7 @@ impl Loop {
             model,
             clients_accepted: self.stats.clients_accepted,
             logins_failed: self.stats.logins_failed,
-            log_lost: self.log.lost(),
+            log_lost: self.log.lost() + self.access_log.lost(),
         }
     }
 

@@ -52,6 +52,7 @@ fn who_goes_while_it_is_given_back_what_it_has_reset_costs_no_connection() {
         passage.falls_silent_after("99kB");
         client.query("reset work_mem");
         assert_eq!(client.answer(), ["RESET", "ZT"]);
+        gate.until("the server is asked", |_| passage.is_silent());
         drop(client);
         gate.until("it has gone", |stats| stats.clients == 1);
         assert!(passage.is_silent(), "the server has not answered yet");

@@ -7,11 +7,10 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::{PermissionsExt, chown};
-use std::path::PathBuf;
+
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
 use monitor::{
     Address, Authorities, Config, Database, Encryption, EncryptionError, Mode, Negotiation,
@@ -29,11 +28,12 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use super::{Gate, Raw, account, ask, code, database, enter, login, runtime, server, trusting};
+use pgtest::{certify, fixture};
 
-pub(super) fn fixture(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tls/tests/certificates").join(name)
-}
+use super::{
+    CONNECTIONS, CONNECTIONS_MAX, Gate, Raw, account, ask, code, database, enter, login, runtime,
+    server, trusting,
+};
 
 /// Who may come in how: the users' names say it.
 const RULES: &str = "local all all scram-sha-256\n\
@@ -46,38 +46,22 @@ const RULES: &str = "local all all scram-sha-256\n\
 /// A server with a certificate; it ends with this process.
 pub(super) fn encrypted_server() -> &'static Private {
     static SERVER: OnceLock<Private> = OnceLock::new();
+    CONNECTIONS.enter();
     SERVER.get_or_init(|| {
-        let parameters = [("fsync", "off"), ("shared_buffers", "16MB"), ("max_connections", "50")];
+        let most = CONNECTIONS_MAX.to_string();
+        let parameters =
+            [("fsync", "off"), ("shared_buffers", "16MB"), ("max_connections", &*most)];
         let parameters =
             parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         let mut server = Private::start(&Settings { parameters, ..Settings::default() }).unwrap();
-        let data = server.data();
-        for name in ["database.pem", "leaf.key", "authority.pem"] {
-            let place = data.join(name);
-            fs::copy(fixture(name), &place).unwrap();
-            fs::set_permissions(&place, fs::Permissions::from_mode(0o600)).unwrap();
-            if let Some((user, group)) = server.user() {
-                chown(&place, Some(user), Some(group)).unwrap();
-            }
-        }
         runtime().block_on(async {
             let own = enter(&account(server.url().as_str())).await.unwrap();
-            let settings = [
-                "ssl = on",
-                "ssl_cert_file = 'database.pem'",
-                "ssl_key_file = 'leaf.key'",
-                "ssl_ca_file = 'authority.pem'",
-            ];
-            for setting in settings {
-                ask(&own, &format!("alter system set {setting}")).await.unwrap();
-            }
             for role in ["by_tls", "by_clear", "by_word", "alice"] {
                 let sql = format!("create role {role} login password 'mine'");
                 ask(&own, &sql).await.unwrap();
             }
         });
-        fs::write(data.join("pg_hba.conf"), RULES).unwrap();
-        server.restart().unwrap();
+        certify(&mut server, RULES);
         server
     })
 }

@@ -2,7 +2,6 @@
 //! SCRAM that is bound to the gate's own.
 
 use std::io::{Read, Write};
-use std::path::Path;
 use std::sync::Arc;
 
 use monitor::{
@@ -21,14 +20,12 @@ use tokio_rustls::rustls::{
     ClientConfig, ClientConnection, RootCertStore, StreamOwned, SupportedProtocolVersion,
 };
 
+use pgtest::fixture;
+
 use super::{
     Gate, Raw, account, ask, config as known, database, directly, password, runtime, server, shown,
     trusting,
 };
-
-fn fixture(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tls/tests/certificates").join(name)
-}
 
 /// A gate with a certificate, whose rules want TLS of everybody.
 pub(super) fn config() -> Config {

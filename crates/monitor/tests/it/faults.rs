@@ -5,9 +5,14 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use monitor::{Address, Config, Database, Logged, Mode, Monitor};
+use monitor::{Address, Admission, Config, Database, Logged, Mode, Monitor};
+use pgwire::auth::Method;
+use pgwire::frame::Backend;
+use pgwire::message::write;
 use pgwire::startup::Version;
 use postgres::{Private, Settings};
 use tokio_postgres::Client;
@@ -333,4 +338,64 @@ fn a_log_on_a_full_disk_holds_up_nobody() {
     assert!(tried.load(Ordering::Relaxed) > 0, "it was written to");
     every_slot_is_there(&gate);
     gate.end();
+}
+
+/// A log that is held, for as long as a channel is open, and then is written to.
+struct Held {
+    until: Receiver<()>,
+    lines: Arc<Mutex<String>>,
+}
+
+impl Write for Held {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = self.until.recv();
+        *self.lines.lock().unwrap() += std::str::from_utf8(bytes).unwrap();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A second of failed logins, 5,000 of them, in which the disk writes nothing: fewer than one in a thousand
+/// may be lost. However fast they come, they are as many before the first is written.
+#[test]
+fn of_five_thousand_failed_logins_all_are_in_the_log() {
+    const LOGINS: usize = 5000;
+    const THREADS: usize = 4;
+    let mut config = config(database(Mode::Transaction, 1));
+    // Its check costs nothing: the log is what is tried here.
+    config.admission = Admission::Everybody(Method::Password);
+    config.logged = Logged { errors: true, ..Logged::default() };
+    let (release, until) = mpsc::channel();
+    let lines = Arc::new(Mutex::new(String::new()));
+    let sink = Held { until, lines: Arc::clone(&lines) };
+    let monitor = Monitor::bind(config).unwrap().log_to(sink).unwrap();
+    let handle = monitor.handle();
+    let gate = Gate { handle, thread: Some(std::thread::spawn(move || monitor.run().unwrap())) };
+    let address = gate.address();
+    let tries = || {
+        for _ in 0..LOGINS / THREADS {
+            let mut raw = Raw::connect_to(address);
+            raw.start(Version::V3_0, &[]);
+            assert_eq!(raw.hear().0, Backend::Authentication);
+            let mut wrong = Vec::new();
+            write::password(&mut wrong, b"wrong");
+            raw.say(&wrong);
+            assert!(raw.last_words().starts_with("FATAL 28P01 "));
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..THREADS).for_each(|_| drop(scope.spawn(tries)));
+    });
+    assert_eq!(gate.stats().logins_failed, LOGINS as u64);
+    assert_eq!(*lines.lock().unwrap(), "", "all of them came before the first line was written");
+    drop(release);
+    let lost = gate.end().stats.log_lost;
+    let lines = lines.lock().unwrap();
+    let is_told = |line: &&str| line.contains(" event=error ") && line.contains(" sqlstate=28P01 ");
+    let told = lines.lines().filter(is_told).count();
+    assert_eq!(told + lost as usize, LOGINS, "what is lost is counted");
+    assert!(lost < LOGINS as u64 / 1000, "{lost} are lost");
 }

@@ -5,6 +5,7 @@
     reason = "clippy takes only functions marked as tests for tests, not what they share"
 )]
 
+mod access_log;
 mod adapting;
 mod cancelling;
 mod classes;
@@ -57,13 +58,23 @@ use postgres::{Private, Settings};
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 
-use pgtest::password_of;
+use pgtest::{Bound, password_of};
+
+/// The connections of each server that tests share, and those that a test may have at once, gates' and its own.
+const CONNECTIONS_MAX: usize = 100;
+const SHARE: usize = 15;
+
+/// One bound for all these servers: a test that held a share of one and waited for another could wait for itself.
+static CONNECTIONS: Bound = Bound::of(CONNECTIONS_MAX, SHARE);
 
 /// The server of all tests here; it ends with this process.
 fn server() -> &'static Private {
     static SERVER: OnceLock<Private> = OnceLock::new();
+    CONNECTIONS.enter();
     SERVER.get_or_init(|| {
-        let parameters = [("fsync", "off"), ("shared_buffers", "16MB"), ("max_connections", "100")];
+        let most = CONNECTIONS_MAX.to_string();
+        let parameters =
+            [("fsync", "off"), ("shared_buffers", "16MB"), ("max_connections", &*most)];
         let parameters =
             parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         Private::start(&Settings { parameters, ..Settings::default() }).unwrap()

@@ -374,6 +374,27 @@ fn what_is_set_is_in_force() {
     gate.end();
 }
 
+/// A file may have PgBouncer's keys that change nothing here; SET of them was an error, with which scripts
+/// for PgBouncer ended.
+#[test]
+fn set_of_a_key_without_effect_is_taken_with_a_notice() {
+    let gate = Gate::new(operated(trusting(database(Mode::Transaction, 1))));
+    let mut console = Raw::enter_at(&gate, "pgbouncer");
+    for key in ["verbose", "server_reset_query", "dns_max_ttl", "pidfile"] {
+        console.query(&format!("SET {key} = '7'"));
+        let heard = console.answer();
+        let [notice, done, ready] = &heard[..] else { panic!("{key}: {heard:?}") };
+        let words =
+            format!("NOTICE 00000 \"{key}\" changes nothing in this gate: docs/pgbouncer.md");
+        assert!(notice.starts_with(&words), "{notice}");
+        assert_eq!((&**done, &**ready), (&*format!("SET {key}=7"), "ZI"));
+    }
+    // One that nobody knows is none of them.
+    console.query("SET verbos = '7'");
+    assert!(console.answer()[0].starts_with("ERROR 22023 "));
+    gate.end();
+}
+
 #[test]
 fn the_order_of_the_queue_is_that_of_service() {
     let gate = gate(Mode::Transaction, 1);

@@ -20,11 +20,14 @@ use pgwire::message::write;
 use pgwire::startup::Version;
 use postgres::{Private, Settings};
 
-use super::{Gate, Raw, account, ask, database, enter, password, runtime, server, trusting};
+use super::{
+    CONNECTIONS, Gate, Raw, account, ask, database, enter, password, runtime, server, trusting,
+};
 
 /// The server of all tests and two more, which have the same password.
 pub(super) fn ports() -> [u16; 3] {
     static MORE: OnceLock<[Private; 2]> = OnceLock::new();
+    CONNECTIONS.enter();
     let more = MORE.get_or_init(|| [0; 2].map(|_| start()));
     [server().port(), more[0].port(), more[1].port()]
 }

@@ -232,6 +232,28 @@ fn where_the_database_has_nothing_that_asks_nothing_is_discarded() {
     gate.end();
 }
 
+/// The choice for what is seen neither in a text nor in the database: a name that code puts together, and a function
+/// that is made past the gate.
+#[test]
+fn discarded_always_no_value_is_another_clients_however_it_is_asked_for() {
+    let own = OwnDatabase::new("always");
+    let mut server = own.server();
+    server.says("create table moved (id serial, of int)");
+    let gate = own.gate(SequenceChoice::DiscardAlways);
+    let (mut one, mut other) = (own.enter(&gate), own.enter(&gate));
+    one.says("select 1");
+    other.says("select 1");
+    one.says("insert into moved (of) values (1) returning id");
+    server.says("create function thing() returns bigint language sql as 'select lastval()'");
+    let put_together = "select query_to_xml('select last' || 'val()', true, false, '')";
+    for asks in ["select thing()", put_together] {
+        let answer = other.says(asks);
+        assert!(answer[0].contains("55000"), "{asks}: {answer:?}");
+        one.says("insert into moved (of) values (1) returning id");
+    }
+    gate.end();
+}
+
 /// What a client of one pool makes counts for the clients of all pools of the database at once.
 #[test]
 fn what_is_made_through_the_gate_counts_for_all_users_of_the_database() {

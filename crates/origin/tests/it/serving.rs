@@ -225,10 +225,12 @@ fn work_is_as_ordered(_: Supervised) {
     check_work(&usage, seen_by_kernel, ordered);
 }
 
-/// Whether `seen` is `ordered` [s] within 3 %, without the overruns, which must be few.
+/// Whether `seen` is `ordered` [s] within 3 %, without the overruns, which must be few: one request in five at most (on
+/// a machine with four times its load one in fourteen was seen, of work of 0.3 ms; an origin that works too much overruns
+/// with every request).
 pub(crate) fn check_work(usage: &Usage, seen: Duration, ordered: f64) {
     assert!((usage.demand.as_secs_f64() / ordered - 1.0).abs() < 1e-6, "{usage:?}");
-    assert!(usage.overruns * 20 < usage.served, "{usage:?}");
+    assert!(usage.overruns * 5 < usage.served, "{usage:?}");
     let ratio = (seen.as_secs_f64() - usage.overrun.as_secs_f64()) / ordered;
     assert!((ratio - 1.0).abs() < 0.03, "{seen:?} is {ratio:.4} of {ordered} s: {usage:?}");
 }

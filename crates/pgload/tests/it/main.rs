@@ -3,9 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod counting;
+mod entering;
 mod failing;
 mod looking;
 mod open;
+mod parts;
 mod pgbench;
 
 use std::sync::OnceLock;
@@ -15,6 +17,7 @@ use load::http::{Load, Naming};
 use measure::{ErrorKind, RunRecord, Until};
 use pgload::script::{Protocol, Scripts, Source};
 use pgload::{Plan, PlanSpec, RunError, record};
+use pgtest::Bound;
 use postgres::{Private, Settings};
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 use tpcc::Config;
@@ -22,12 +25,20 @@ use workload::Dist;
 
 /// The server of all tests that do not kill theirs. It ends with this process.
 fn server() -> &'static Private {
+    static CONNECTIONS: Bound = Bound::of(CONNECTIONS_MAX, SHARE);
     static SERVER: OnceLock<Private> = OnceLock::new();
+    CONNECTIONS.enter();
     SERVER.get_or_init(start)
 }
 
+/// The connections of a server, and those that a test may have at once.
+const CONNECTIONS_MAX: usize = 40;
+const SHARE: usize = 15;
+
 fn start() -> Private {
-    let parameters = [("fsync", "off"), ("deadlock_timeout", "10ms"), ("max_connections", "40")];
+    let connections_max = CONNECTIONS_MAX.to_string();
+    let parameters =
+        [("fsync", "off"), ("deadlock_timeout", "10ms"), ("max_connections", &*connections_max)];
     let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
     Private::start(&Settings { parameters, ..Settings::default() }).unwrap()
 }

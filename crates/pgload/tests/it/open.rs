@@ -28,7 +28,7 @@ fn an_arrival_that_finds_no_connection_waits_and_that_counts() {
     let lag = last.lag.mean_s();
     assert!(lag < response / 4.0, "the wait is no lateness of the generator: {lag} s");
     let told = warnings(&record);
-    assert!(told.contains("found none of the 1 connections free"), "{told}");
+    assert!(told.contains("found no connection of 1 free"), "{told}");
     assert!(told.contains("still in flight at the end"), "{told}");
     assert_eq!(record.header.settings["connections"], "1");
 }

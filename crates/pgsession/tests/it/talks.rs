@@ -17,6 +17,7 @@ use pgwire::message::{read, write};
 use pgwire::startup::{Version, write_startup};
 use postgres::{Private, Settings};
 
+use pgtest::Bound;
 use pgtest::CLIENT_NONCE;
 use pgtest::Chance;
 use pgtest::suite::many;
@@ -30,7 +31,10 @@ const TABLES: &str = "create table if not exists t (n int); \
     create table if not exists half (n int)";
 
 fn server() -> &'static Private {
+    // PostgreSQL's own number, and more than any test has at once.
+    static CONNECTIONS: Bound = Bound::of(100, 15);
     static SERVER: OnceLock<Private> = OnceLock::new();
+    CONNECTIONS.enter();
     SERVER.get_or_init(|| {
         let parameters = [("fsync", "off"), ("shared_buffers", "16MB")];
         let parameters =

@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use pgtest::Bound;
 use pgwire::auth::{Binding, Cleartext, Credential, Login, LoginError, LoginStep, Method, Terms};
 use pgwire::frame::{Backend, Frames, HEAD, Limits, Piece};
 use pgwire::message::{Status, read, write};
@@ -33,7 +34,10 @@ const CERTIFICATE: &[u8] = include_bytes!("../../../tls/tests/certificates/serve
 
 /// The server of all tests here; it ends with this process.
 fn server() -> &'static Private {
+    // A test has a connection or two, and PostgreSQL's default is 100.
+    static CONNECTIONS: Bound = Bound::of(100, 8);
     static SERVER: OnceLock<Private> = OnceLock::new();
+    CONNECTIONS.enter();
     SERVER.get_or_init(|| {
         let parameters = [("fsync", "off"), ("shared_buffers", "16MB")];
         let parameters =

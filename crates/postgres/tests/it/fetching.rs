@@ -8,8 +8,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use postgres::{Private, Search, Settings, StartError};
 
@@ -98,7 +98,17 @@ fn settings(repository: String, place: &Place) -> Settings {
 fn fetched_once() {
     let place = Place::new("fetched");
     let (address, requests) = serve(repository());
-    let settings = settings(address, &place);
+    /// What was told, and the requests that had come by then.
+    static TOLD: Mutex<Vec<(String, usize)>> = Mutex::new(Vec::new());
+    static REQUESTS: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
+    REQUESTS.set(Arc::clone(&requests)).unwrap();
+    let settings = Settings {
+        notice: |line| {
+            let come = REQUESTS.get().unwrap().load(Ordering::Relaxed);
+            TOLD.lock().unwrap().push((line.to_owned(), come));
+        },
+        ..settings(address.clone(), &place)
+    };
     for _ in 0..2 {
         let server = Private::start(&settings).unwrap();
         assert_eq!(server.programs().version(), "18.1");
@@ -111,6 +121,14 @@ fn fetched_once() {
         server.stop().unwrap();
     }
     assert_eq!(requests.load(Ordering::Relaxed), 1);
+    // Before anything is fetched it is told, with its size, which is the archive's own.
+    let told = TOLD.lock().unwrap();
+    let first = format!("fetching PostgreSQL {RELEASE} (15 MB, 60 unpacked) from {address}");
+    assert_eq!(told.first(), Some(&(first, 0)), "{told:?}");
+    let fetches = told.iter().filter(|(line, _)| line.starts_with("fetching ")).count();
+    assert_eq!(fetches, 1, "the second server tells of no download: {told:?}");
+    let packed = fs::metadata(repository().join(jar())).unwrap().len();
+    assert!((14_500_000..15_500_000).contains(&packed), "{packed} bytes");
     let kept = fs::read_dir(place.0.join("cache")).unwrap().count();
     assert_eq!((kept, place.entries()), (1, vec!["cache".to_owned()]));
 }

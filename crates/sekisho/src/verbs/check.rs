@@ -7,18 +7,22 @@ use std::path::{Path, PathBuf};
 
 use advise::{Prediction, Quantity, Right, Score, Tolerance, Value};
 use clap::Args as ClapArgs;
+use cli::json::Answer;
 use cli::text::{
     Table, count, filled, label, next, paragraph, percent, quoted, rate, rate_estimate, sentence,
     shell_word, time, time_estimate,
 };
 use cli::{Failure, Verdict, say, store, turning};
 use measure::{Change, ChangeVerdict, LoadShape, RunRecord};
+use schemars::JsonSchema;
+use serde::Serialize;
 use sim::Options;
 
 use super::check_files::{self, Checked};
 use super::expectation::{Expectation, expect, shortest};
+use super::json::{RunAnswer, ScoreAnswer};
 use super::newest::Newest;
-use super::outcome::{Outcome, quantity_text, verdict_of};
+use super::outcome::{ExpectationAnswer, Kind, Outcome, quantity_text, verdict_of};
 use super::tpcc;
 use super::typed::Typed;
 
@@ -126,6 +130,44 @@ pub(crate) fn expected(record: &RunRecord) -> Vec<Expectation> {
     limits.filter_map(|limit| limit.parse().ok()).collect()
 }
 
+/// A run, held against limits, an earlier run and a prediction.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct CheckedRun<'a> {
+    #[serde(flatten)]
+    run: RunAnswer<'a>,
+    /// True if the prediction rests on an approximate formula; none without a prediction.
+    approximate: Option<bool>,
+    /// The largest relative error where that formula was tried.
+    error: Option<f64>,
+    /// The prediction, quantity by quantity, if there is one.
+    score: Option<ScoreAnswer<'a>>,
+    /// Files that were written, if they were asked for; one for all runs of a command.
+    junit: Option<&'a Path>,
+    /// The Markdown file, if one was asked for.
+    markdown: Option<&'a Path>,
+}
+
+impl Answer for CheckedRun<'_> {
+    const FORMAT: &'static str = "sekisho/check/1";
+}
+
+/// Several runs against several earlier ones.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct CheckedRuns<'a> {
+    /// Runs that are compared, in words.
+    comparison: &'a str,
+    /// Comparisons of all runs with those before.
+    expectations: Vec<ExpectationAnswer<'a>>,
+    /// Files that were written, if they were asked for; one for all runs of a command.
+    junit: Option<&'a Path>,
+    /// The Markdown file, if one was asked for.
+    markdown: Option<&'a Path>,
+}
+
+impl Answer for CheckedRuns<'_> {
+    const FORMAT: &'static str = "sekisho/check-runs/1";
+}
+
 /// One run against its limits, a single earlier run and a prediction.
 fn check(
     args: &Args,
@@ -142,20 +184,26 @@ fn check(
     for baseline in baseline {
         outcomes.extend(changes(&[baseline], &[record]));
     }
-    let faults = judgement.faults.iter();
-    outcomes
-        .extend(faults.map(|fault| Outcome { verdict: Verdict::Invalid, line: fault.to_string() }));
+    outcomes.extend(judgement.faults.iter().map(Outcome::fault));
+    if judgement.is_valid() {
+        // Of a load that varies each phase is judged by itself, too.
+        let phases = record.judge_phases(0.95).into_iter();
+        let first = phases.flat_map(|phase| phase.judgement.faults).next();
+        outcomes.extend(first.as_ref().map(Outcome::fault));
+    }
     let score = prediction.map(|p| score_of(p, record, args.slots)).transpose()?;
     let scored = score.as_ref().map_or(Verdict::Holds, |score| verdict_of(score.right()));
     let verdict = outcomes.iter().fold(scored, |all, outcome| all.and(outcome.verdict));
     if args.json {
-        let mut object = super::json::run(record, &judgement, &outcomes, verdict);
-        if let Some(score) = &score {
-            object["approximate"] = score.approximation.approximate.into();
-            object["error"] = score.approximation.error.into();
-            object["score"] = super::json::score(score);
-        }
-        say(out, &format!("{object}\n"))?;
+        let answer = CheckedRun {
+            run: RunAnswer::new(record, &judgement, &outcomes),
+            approximate: score.as_ref().map(|score| score.approximation.approximate),
+            error: score.as_ref().and_then(|score| score.approximation.error),
+            score: score.as_ref().map(ScoreAnswer::from),
+            junit: args.junit.as_deref(),
+            markdown: args.markdown.as_deref(),
+        };
+        say(out, &cli::json::answer(verdict, verdict.word(), &answer))?;
     } else {
         let by_formula =
             score.as_ref().map_or(String::new(), |score| score.approximation.of_formula());
@@ -171,8 +219,8 @@ fn check(
     }
     // A prediction is a case of its own in the files.
     if let Some(score) = &score {
-        let line = format!("prediction: {} quantities", score.rows.len());
-        outcomes.push(Outcome { verdict: scored, line });
+        let line = format!("{} quantities", score.rows.len());
+        outcomes.push(Outcome::new(Kind::Prediction, scored, "prediction", &line));
     }
     Ok(Checked { name: record.header.id.clone(), load: load_text(record), verdict, outcomes })
 }
@@ -190,16 +238,13 @@ fn compared(baseline: &[RunRecord], records: &[RunRecord]) -> Checked {
 
 fn show_compared(args: &Args, one: &Checked, out: &mut dyn Write) -> Result<(), Failure> {
     if args.json {
-        let outcomes: Vec<_> = one
-            .outcomes
-            .iter()
-            .map(|o| serde_json::json!({"verdict": o.verdict.word(), "line": o.line}))
-            .collect();
-        let object = serde_json::json!({
-            "verdict": one.verdict.word(), "exit_code": one.verdict.code(), "comparison": one.name,
-            "expectations": outcomes,
-        });
-        return say(out, &format!("{object}\n"));
+        let answer = CheckedRuns {
+            comparison: &one.name,
+            expectations: one.outcomes.iter().map(Outcome::answer).collect(),
+            junit: args.junit.as_deref(),
+            markdown: args.markdown.as_deref(),
+        };
+        return say(out, &cli::json::answer(one.verdict, one.verdict.word(), &answer));
     }
     say(out, &sentence(&format!("{}: {}", one.verdict.word(), one.name)))?;
     for outcome in &one.outcomes {
@@ -226,13 +271,18 @@ fn changes(baseline: &[&RunRecord], records: &[&RunRecord]) -> Vec<Outcome> {
             ChangeVerdict::Worse => (Verdict::Fails, "worse"),
             ChangeVerdict::Inconclusive => (Verdict::Inconclusive, "not clear"),
         };
-        let ratio = change.ratio.map_or("no such number".into(), |ratio| match ratio.high {
+        let ratio = change.ratio.map_or("not known in both".into(), |ratio| match ratio.high {
             high if high.is_finite() => {
                 format!("{:.3} times ({:.3} to {high:.3})", ratio.ratio, ratio.low)
             }
-            _ => format!("{:.3} times (between what, is not known)", ratio.ratio),
+            _ => format!("{:.3} times (its interval is not known)", ratio.ratio),
         });
-        Outcome { verdict, line: format!("{what} against {against}: {ratio}: {word}") }
+        let name = format!("{what} against {against}");
+        let outcome = Outcome::new(Kind::Change, verdict, &name, &format!("{ratio}: {word}"));
+        match change.ratio {
+            Some(ratio) => outcome.found_between(ratio.ratio, ratio.low, ratio.high).of_ratio(),
+            None => outcome,
+        }
     };
     let mut outcomes = vec![
         change("throughput", &compared.throughput),
@@ -241,14 +291,12 @@ fn changes(baseline: &[&RunRecord], records: &[&RunRecord]) -> Vec<Outcome> {
     ];
     if !compared.differing.is_empty() {
         let line = format!("the runs differ in {}", compared.differing.join(", "));
-        outcomes.push(Outcome { verdict: Verdict::Inconclusive, line });
+        outcomes.push(Outcome::named_by(Kind::Change, Verdict::Inconclusive, line));
     }
     // A single run's faults stand beside its limits.
     if baseline.len() + records.len() > 2 {
         let faults = compared.faults.iter().flatten();
-        outcomes.extend(
-            faults.map(|fault| Outcome { verdict: Verdict::Invalid, line: fault.to_string() }),
-        );
+        outcomes.extend(faults.map(Outcome::fault));
     }
     outcomes
 }
@@ -326,7 +374,7 @@ fn right_word(right: Right) -> &'static str {
     match right {
         Right::Yes => "yes",
         Right::CannotTell => "unsure",
-        Right::No => "NO",
+        Right::No => "no",
     }
 }
 
@@ -375,7 +423,7 @@ pub(crate) fn score_text(score: &Score) -> String {
 /// A run's load in words.
 pub(crate) fn load_text(record: &RunRecord) -> String {
     match record.header.load {
-        LoadShape::Varying { .. } => super::phases::load_text(record),
+        LoadShape::Varying { .. } => cli::phases::load_text(record),
         LoadShape::Closed { clients, think_s } if think_s > 0.0 => {
             format!("closed load, {clients} clients that think {}", time(think_s))
         }
@@ -414,6 +462,8 @@ mod tests {
                 warmup_s: 0.0,
                 classes: vec![measure::ClassSpec { name: "/".into(), bytes: None, weight: 1 }],
                 settings: std::collections::BTreeMap::new(),
+                part: None,
+                merged: Vec::new(),
             },
             intervals: (0..20)
                 .map(|nth| measure::Interval {

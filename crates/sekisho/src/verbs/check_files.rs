@@ -66,8 +66,8 @@ fn junit_text(checked: &[Checked]) -> String {
             count(&one.outcomes, errs)
         ));
         for outcome in &one.outcomes {
-            let name = outcome.line.split(": ").next().unwrap_or_default();
-            let case = format!("<testcase classname=\"{}\" name=\"{}\"", xml(&one.name), xml(name));
+            let (class, name) = (xml(&one.name), xml(&outcome.name));
+            let case = format!("<testcase classname=\"{class}\" name=\"{name}\"");
             let (word, said) = (outcome.verdict.word(), xml(&outcome.line));
             line(match outcome.verdict {
                 Verdict::Holds => format!("    {case}><system-out>{said}</system-out></testcase>"),
@@ -127,18 +127,19 @@ fn cell(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::outcome::Kind;
     use super::*;
 
     fn checked() -> Vec<Checked> {
-        let outcome = |verdict, line: &str| Outcome { verdict, line: line.into() };
+        let outcome = |verdict, name, line| Outcome::new(Kind::Limit, verdict, name, line);
         vec![Checked {
             name: "run & co".into(),
             load: "open load, 5 /s".into(),
             verdict: Verdict::Fails,
             outcomes: vec![
-                outcome(Verdict::Holds, "p99<50ms: it is 12 ms ± 1.0"),
-                outcome(Verdict::Fails, "mean<\"1\"ms: it is 2 | ms"),
-                outcome(Verdict::Inconclusive, "errors<1%: too few"),
+                outcome(Verdict::Holds, "p99<50ms", "it is 12 ms ± 1.0"),
+                outcome(Verdict::Fails, "mean<\"1\"ms", "it is 2 | ms"),
+                outcome(Verdict::Inconclusive, "errors<1%", "too few"),
             ],
         }]
     }

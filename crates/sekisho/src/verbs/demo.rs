@@ -8,12 +8,13 @@
 //! that the fit never saw, measures those too, and scores what was predicted.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use advise::{Fit, FitError, FitOptions, Prediction, Question, Right, Score, Tolerance};
 use clap::{Args as ClapArgs, Subcommand};
+use cli::json::Answer;
 use cli::text::{paragraph, percent, sentence};
 use cli::{Failure, Session, Verdict, progress, say, store};
 use httpgate::{Config, Finished, Handle, Server, StartError};
@@ -21,11 +22,14 @@ use indicatif::ProgressBar;
 use load::http::{Load, PlanSpec, Reach, Request, Target};
 use measure::{RunRecord, Until};
 use origin::{Demand, Document, Origin, OriginConfig, Serving};
+use schemars::JsonSchema;
+use serde::Serialize;
 use sim::Options;
 use workload::{Dist, DocumentSet};
 
 use super::check::{point_text, quick, score_text};
 use super::http_target::press;
+use super::json::{ScoreAnswer, scores};
 use super::outcome::verdict_of;
 use super::{ask, fit, loop_report, tpcc};
 
@@ -64,6 +68,10 @@ enum Service {
     Postgres(tpcc::demo::Args),
     /// What a TP monitor does before a private PostgreSQL: clients served in time, with and without
     Monitor(tpcc::monitored::Args),
+    /// A scheduler that knows its cache: 100,000 stock accounts in a private PostgreSQL, with and without
+    Agents(demo_verbs::agents::Args),
+    /// A bulletin board on Jungle, SQLite and a private PostgreSQL, loaded alike
+    Jungle(board_verbs::demo::Args),
 }
 
 /// Cost of a request to the origin: 0.025 us for each byte and 1 ms. With WebStone's documents that
@@ -83,6 +91,8 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     match &args.service {
         Some(Service::Postgres(args)) => return tpcc::demo::run(args, session, out),
         Some(Service::Monitor(args)) => return tpcc::monitored::run(args, session, out),
+        Some(Service::Agents(args)) => return demo_verbs::agents::run(args, session, out),
+        Some(Service::Jungle(args)) => return board_verbs::demo::run(args, session, out),
         None => {}
     }
     session.catch_interrupts()?;
@@ -98,7 +108,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         fitted_runs.push(site.measure(clients, FITTED.0, args, session, &bar)?);
         if session.interrupted() {
             bar.finish_and_clear();
-            return Ok(Verdict::Interrupted);
+            return super::json::interrupted(args.json, out);
         }
     }
     let fit = match fit_of(&fitted_runs, args) {
@@ -118,7 +128,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         let record = site.measure(clients, slots, args, session, &bar)?;
         if session.interrupted() {
             bar.finish_and_clear();
-            return Ok(Verdict::Interrupted);
+            return super::json::interrupted(args.json, out);
         }
         demo.check(record, slots)?;
     }
@@ -213,8 +223,9 @@ impl Site {
         spec.interval = WARMUP;
         spec.cpus = vec![self.generator_cpu];
         spec.seed = args.seed + u64::from(clients);
-        let record = press(spec, session, bar)?;
-        let path = store::path("runs", &format!("{}.jsonl", record.header.id))?;
+        let mut record = press(spec, session, bar)?;
+        let (id, path) = store::claimed("runs", &record.header.id, "jsonl")?;
+        record.header.id = id;
         store::write_run(&path, &record)?;
         Ok(record)
     }
@@ -277,8 +288,9 @@ impl Demo {
         clients.sort_unstable();
         clients.dedup();
         let question = Question { clients, slots, ..Question::default() };
-        let prediction = ask::predict(fit.scenario.clone(), &question, args.seed)?;
-        let path = store::path("predictions", &format!("{}.json", prediction.id))?;
+        let mut prediction = ask::predict(fit.scenario.clone(), &question, args.seed)?;
+        let (id, path) = store::claimed("predictions", &prediction.id, "json")?;
+        prediction.id = id;
         ask::store_prediction(&path, &prediction)?;
         let scenario_path = fit::keep_scenario(&fit.scenario, &prediction.id)?;
         Ok(Demo {
@@ -355,14 +367,15 @@ impl Demo {
         })?;
         page.write(&args.report).map_err(Failure::machine)?;
         if args.json {
-            let scores: Vec<_> = self.scores.iter().map(super::json::score).collect();
-            let object = serde_json::json!({
-                "verdict": verdict.word(), "exit_code": verdict.code(),
-                "approximate": self.prediction.approximation().approximate,
-                "error": self.prediction.approximation().error,
-                "scores": scores, "report": args.report,
-            });
-            say(out, &format!("{object}\n"))?;
+            let answer = Demonstrated {
+                approximate: self.prediction.approximation().approximate,
+                error: self.prediction.approximation().error,
+                scores: scores(&self.scores),
+                prediction_file: &self.prediction_path,
+                scenario_file: &self.scenario_path,
+                report: &args.report,
+            };
+            say(out, &cli::json::answer(verdict, verdict.word(), &answer))?;
             return Ok(verdict);
         }
         let line = sentence(&format!("{}: {}", verdict.word(), self.headline()));
@@ -399,6 +412,27 @@ impl Demo {
         )?;
         Ok(verdict)
     }
+}
+
+/// The whole loop: measured, fitted, predicted, checked.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Demonstrated<'a> {
+    /// True if the formula's numbers are approximate.
+    approximate: bool,
+    /// The largest relative error where the formula was tried.
+    error: Option<f64>,
+    /// Each predicted load, held against its run.
+    scores: Vec<ScoreAnswer<'a>>,
+    /// File that the prediction was stored in.
+    prediction_file: &'a Path,
+    /// File that the scenario was written to.
+    scenario_file: &'a Path,
+    /// File of the report.
+    report: &'a Path,
+}
+
+impl Answer for Demonstrated<'_> {
+    const FORMAT: &'static str = "sekisho/demo/1";
 }
 
 #[cfg(test)]

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use advise::{Rate, Span};
 use cli::Verdict;
-use cli::text::{count, percent_estimate, rate_estimate, time_estimate};
+use cli::text::{count, rate_estimate, time_estimate};
 use measure::knee::Outcome as Held;
 use measure::limit::{Limit, answers};
 use measure::{Estimate, Judgement, Measures, RunRecord};
 
-use super::outcome::Outcome;
+use super::outcome::{Kind, Outcome};
 
 /// A limit on what a run measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,14 +110,25 @@ impl fmt::Display for Expectation {
     }
 }
 
+impl Expectation {
+    /// Outcome of this expectation.
+    fn outcome(&self, verdict: Verdict, line: &str) -> Outcome {
+        let unit = match self.metric {
+            Metric::Quantile(_) | Metric::Max | Metric::Mean => "s",
+            Metric::Rate => "1/s",
+            Metric::Errors => "1",
+        };
+        Outcome::new(Kind::Limit, verdict, &self.text, line).limited(self.limit, unit)
+    }
+}
+
 /// Holds a judged run against an expectation; the interval decides whether that is possible.
 pub(crate) fn expect(
     expectation: &Expectation,
     record: &RunRecord,
     judgement: &Judgement,
 ) -> Outcome {
-    let outcome =
-        |verdict, line: String| Outcome { verdict, line: format!("{expectation}: {line}") };
+    let outcome = |verdict, line: String| expectation.outcome(verdict, &line);
     let classes = &record.header.classes;
     let class = match &expectation.document {
         None => None,
@@ -140,16 +151,26 @@ pub(crate) fn expect(
         }
         Metric::Max => {
             let (verdict, line) = longest(expectation, measures);
-            return outcome(verdict, line);
+            return outcome(verdict, line).seen(measures.response_max_s);
         }
     };
     let Some(estimate) = estimate else { return outcome(Verdict::Inconclusive, few(measures)) };
+    let verdict = compare(&estimate, expectation.side, expectation.limit);
     let shown = match expectation.metric {
         Metric::Rate => rate_estimate(&estimate),
-        Metric::Errors => percent_estimate(&estimate, 1),
+        Metric::Errors => {
+            // The middle of Wilson's interval is not the share that was seen.
+            let (failed, all) = (measures.failed(), measures.failed() + measures.completed);
+            let (low, high) = (estimate.low().max(0.0), estimate.high());
+            // Two figures of the upper end.
+            let places = (1.0 - (100.0 * high).log10().floor()).clamp(0.0, 9.0) as usize;
+            let ends = format!("{:.places$} to {:.places$} %", 100.0 * low, 100.0 * high);
+            let line = format!("{failed} of {} failed, {ends}", count(all, "request"));
+            return outcome(verdict, line).found_between(failed as f64 / all as f64, low, high);
+        }
         _ => time_estimate(&estimate),
     };
-    outcome(compare(&estimate, expectation.side, expectation.limit), format!("it is {shown}"))
+    outcome(verdict, format!("it is {shown}")).found(&estimate)
 }
 
 /// Words for failures that are so many that they decide nothing.
@@ -164,8 +185,7 @@ fn quantile(
     (class, measures): (Option<usize>, &Measures),
     failing: Option<Estimate>,
 ) -> Outcome {
-    let outcome =
-        |verdict, line: String| Outcome { verdict, line: format!("{expectation}: {line}") };
+    let outcome = |verdict, line: String| expectation.outcome(verdict, &line);
     let failed = measures.failed();
     let (good, all) = (measures.completed as f64, (measures.completed + failed) as f64);
     let all_requests = count(measures.completed + failed, "request");
@@ -183,6 +203,10 @@ fn quantile(
     // So many good answers may be late beside them.
     let q = if failed == 0 { q } else { 1.0 - late / good };
     let estimate = record.quantile(class, q, 0.95);
+    let with = |outcome: Outcome| match &estimate {
+        Some(found) => outcome.found(found),
+        None => outcome,
+    };
     let by_interval = estimate
         .as_ref()
         .map_or(Verdict::Inconclusive, |found| compare(found, expectation.side, expectation.limit));
@@ -191,17 +215,17 @@ fn quantile(
         *shown += &format!(", with the {failed} that failed as later than any limit");
     }
     if by_interval != Verdict::Inconclusive {
-        return outcome(by_interval, format!("it is {}", shown.unwrap_or_default()));
+        return with(outcome(by_interval, format!("it is {}", shown.unwrap_or_default())));
     }
     let response = Duration::from_secs_f64(expectation.limit.max(0.0));
-    let seen = answers(record, class, &Limit { quantile: q, response, errors_max: None });
+    let seen = answers(record, class, &Limit { quantile: q, response });
     let verdict = match (seen.outcome, expectation.side) {
         (Held::Holds, Side::Below) | (Held::Fails, Side::Above) => Verdict::Holds,
         (Held::Fails, Side::Below) | (Held::Holds, Side::Above) => Verdict::Fails,
         _ => Verdict::Inconclusive,
     };
     let beyond = format!("{} of {} took longer", seen.late, count(seen.answered, "request"));
-    outcome(
+    with(outcome(
         verdict,
         match (verdict, shown) {
             (Verdict::Inconclusive, None) if failed > 0 => {
@@ -211,7 +235,7 @@ fn quantile(
             (_, None) => beyond,
             (_, Some(shown)) => format!("it is {shown}; {beyond}"),
         },
-    )
+    ))
 }
 
 /// The longest response, which is no statistic: it was seen, or it was not. A request that failed is later
@@ -275,131 +299,5 @@ pub(crate) fn shortest(expectations: &[Expectation]) -> Option<Duration> {
 }
 
 #[cfg(test)]
-mod tests {
-    use measure::LoadShape;
-
-    use super::*;
-
-    /// A second of 70,000 requests that take about so long [s].
-    fn second(seconds: f64) -> RunRecord {
-        let block = |nth: u32, seconds: f64| {
-            let mut counts = measure::ClassCounts { completed: 1750, ..Default::default() };
-            for request in 0..1750 {
-                let share = 1.0 + 0.1 * f64::from(nth % 7) + 0.01 * f64::from(request % 11);
-                counts.total.record(Duration::from_secs_f64(seconds * share));
-            }
-            measure::Interval {
-                start_s: f64::from(nth) * 0.025,
-                length_s: 0.025,
-                classes: vec![counts],
-                in_flight_mean: 70_000.0 * seconds,
-                started: 1750,
-                connects: 0,
-                lag: measure::Histogram::new(),
-                generator: measure::GeneratorHealth::default(),
-            }
-        };
-        RunRecord {
-            header: measure::RunHeader {
-                id: "second".into(),
-                started: String::new(),
-                tool: String::new(),
-                command: Vec::new(),
-                seed: 1,
-                host: measure::Host::default(),
-                target: "http://127.0.0.1/".into(),
-                load: LoadShape::Poisson { rate: 70_000.0, in_flight_max: 10_000 },
-                until: measure::Until::Seconds(1.0),
-                warmup_s: 0.0,
-                classes: vec![measure::ClassSpec { name: "/".into(), bytes: None, weight: 1 }],
-                settings: std::collections::BTreeMap::new(),
-            },
-            intervals: (0..40).map(|nth| block(nth, seconds)).collect(),
-            summary: None,
-        }
-    }
-
-    #[test]
-    fn limits_are_read_with_their_units() {
-        let read = |text: &str| text.parse::<Expectation>();
-        let limit = read("p99(5k)<=20ms").unwrap();
-        assert_eq!(limit.metric, Metric::Quantile(0.99));
-        assert_eq!(limit.document.as_deref(), Some("5k"));
-        assert!((limit.limit - 0.02).abs() < 1e-12);
-        assert_eq!(read("rate >= 900/s").unwrap().side, Side::Above);
-        assert!((read("errors<0.1%").unwrap().limit - 0.001).abs() < 1e-12);
-        assert!(read("p99.9<1s").is_ok());
-        assert!(read("maen<1s").unwrap_err().contains("did you mean `mean`"));
-        assert!(read("p99<50").unwrap_err().contains("a time such as"));
-        for (text, quantile) in [("p95<50ms", 0.95), ("p97.5<1s", 0.975), ("p99.99<1s", 0.9999)] {
-            assert_eq!(read(text).unwrap().metric, Metric::Quantile(quantile));
-        }
-        assert_eq!(read("max<1s").unwrap().metric, Metric::Max);
-        assert!(read("p100<1s").unwrap_err().contains("is no metric"));
-        assert!(read("p0<1s").unwrap_err().contains("is no metric"));
-        assert!(read("p99=50ms").unwrap_err().contains("no < or >"));
-    }
-
-    /// The story: a second of 70,000 requests, a thousand times below their limit, was "too few to tell" or had an
-    /// interval without end.
-    #[test]
-    fn a_second_far_from_its_limit_tells() {
-        let record = second(50e-6);
-        let told = |record: &RunRecord, limit: &str| {
-            expect(&limit.parse().unwrap(), record, &record.judge(0.95)).verdict
-        };
-        for limit in ["p99<50ms", "p99.99<50ms", "p50<50ms", "max<50ms"] {
-            assert_eq!(told(&record, limit), Verdict::Holds, "{limit}");
-        }
-        assert_eq!(told(&record, "p99>50ms"), Verdict::Fails);
-        let record = second(50.0);
-        for limit in ["p99<50ms", "p99.99<50ms", "p50<50ms", "max<50ms"] {
-            assert_eq!(told(&record, limit), Verdict::Fails, "{limit}");
-        }
-    }
-
-    #[test]
-    fn an_interval_across_the_limit_is_inconclusive() {
-        let estimate = Estimate { mean: 10.0, half_width: 1.0, confidence: 0.95, n: 9 };
-        assert_eq!(compare(&estimate, Side::Below, 11.5), Verdict::Holds);
-        assert_eq!(compare(&estimate, Side::Below, 10.5), Verdict::Inconclusive);
-        assert_eq!(compare(&estimate, Side::Below, 8.5), Verdict::Fails);
-        assert_eq!(compare(&estimate, Side::Above, 8.5), Verdict::Holds);
-        assert_eq!(compare(&estimate, Side::Above, 12.0), Verdict::Fails);
-        let unsure = Estimate { half_width: f64::INFINITY, ..estimate };
-        assert_eq!(compare(&unsure, Side::Below, 1e9), Verdict::Inconclusive);
-    }
-
-    /// The story: of a service that failed every other request within no time, p99 and max held.
-    #[test]
-    fn a_request_that_failed_is_later_than_any_limit() {
-        let mut record = second(50e-6);
-        let told = |record: &RunRecord, limit: &str| {
-            let judgement = record.judge(0.95);
-            expect(&limit.parse().unwrap(), record, &judgement)
-        };
-        let fail = |record: &mut RunRecord, each: u64| {
-            for interval in &mut record.intervals {
-                interval.classes[0].errors.insert(measure::ErrorKind::Timeout, each);
-            }
-        };
-        // 40 of 70,040 are no hindrance to p99, and one is to the longest.
-        fail(&mut record, 1);
-        assert_eq!(told(&record, "p99<50ms").verdict, Verdict::Holds);
-        assert!(told(&record, "p99<50ms").line.contains("with the 40 that failed"));
-        assert_eq!(told(&record, "max<50ms").verdict, Verdict::Fails);
-        assert_eq!(told(&record, "max>50ms").verdict, Verdict::Holds);
-        fail(&mut record, 1750);
-        for (limit, verdict) in [
-            ("p99<50ms", Verdict::Fails),
-            ("p99>50ms", Verdict::Holds),
-            ("p40<50ms", Verdict::Holds),
-            ("p50<50ms", Verdict::Inconclusive),
-        ] {
-            let seen = told(&record, limit);
-            assert_eq!(seen.verdict, verdict, "{}", seen.line);
-        }
-        assert!(told(&record, "p99<50ms").line.contains("70000 of 140000 requests failed"));
-        assert!(told(&record, "p50<50ms").line.contains("about as many as may be late"));
-    }
-}
+#[path = "../../tests/unit/expectation.rs"]
+mod tests;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use advise::{
     Calibration, Fit, FitError, FitOptions, Fitted, LoadPoint, Parameter, QuantileWitness,
-    RowStand, Scenario, SourceFit, SourceRow, Span, StatementEvidence,
+    RowStand, Scenario, SourceFit, Span, StatementEvidence,
 };
 use clap::{Args as ClapArgs, ValueEnum};
 use cli::text::{
@@ -15,9 +15,11 @@ use cli::{Failure, Verdict, say, store, turning};
 use formats::sources::{self, Fields, Metrics};
 use measure::{Judgement, LoadShape, RunRecord};
 
+use self::answer::{By, FittedBySizes, FittedSource};
 use super::newest::Newest;
 use super::tpcc;
 
+pub(super) mod answer;
 mod doubtful;
 
 /// Source that a scenario is fitted to.
@@ -147,21 +149,19 @@ fn run_http(args: &Args, files: &[PathBuf], out: &mut dyn Write) -> Result<Verdi
         }
         Err(error) => return Err(doubtful::lacking(&error, &runs, &left)),
     };
-    let (scenario, mut object, text) = match &fitted {
-        Fitted::BySizes(fit) => (&fit.scenario, json(fit), fit_text(fit)),
-        Fitted::ByLoads(fit) => (&fit.scenario, source_json(fit), source_text(fit)),
+    let (scenario, text) = match &fitted {
+        Fitted::BySizes(fit) => (&fit.scenario, fit_text(fit)),
+        Fitted::ByLoads(fit) => (&fit.scenario, source_text(fit)),
     };
     // What is written must be runnable.
     scenario.network().map_err(Failure::usage)?;
     store::write_whole(&args.out, &scenario_text(scenario)?)?;
     if args.json {
-        object["by"] = match &fitted {
-            Fitted::BySizes(_) => "sizes".into(),
-            Fitted::ByLoads(_) => "loads".into(),
+        let line = match &fitted {
+            Fitted::BySizes(fit) => FittedBySizes::new(fit, &left, &args.out).line(),
+            Fitted::ByLoads(fit) => FittedSource::new(fit, By::Loads, &left, &args.out).line(),
         };
-        let left = left.iter().map(|one| serde_json::json!({"run": one.run, "why": one.why}));
-        object["left_out"] = left.collect();
-        say(out, &format!("{object}\n"))?;
+        say(out, &line)?;
         return Ok(Verdict::Holds);
     }
     say(out, &text)?;
@@ -268,7 +268,7 @@ fn told(
     fitted.scenario.network().map_err(Failure::usage)?;
     store::write_whole(&args.out, &scenario_text(&fitted.scenario)?)?;
     if args.json {
-        say(out, &format!("{}\n", source_json(&fitted)))?;
+        say(out, &FittedSource::new(&fitted, By::Source, &[], &args.out).line())?;
     } else {
         say(out, &source_text(&fitted))?;
         let path = args.out.display();
@@ -412,38 +412,6 @@ fn from_statements(
     Ok(advise::fit_statements(&evidence, options))
 }
 
-fn source_json(fit: &SourceFit) -> serde_json::Value {
-    let row = |row: &SourceRow| {
-        serde_json::json!({
-            "name": row.name, "measured": row.measured, "fitted": row.fitted, "unit": row.unit,
-            "taken_up": row.stand == RowStand::TakenUp,
-        })
-    };
-    let witness = |witness: &QuantileWitness| {
-        let [low, high] = witness.measured;
-        serde_json::json!({
-            "class": witness.class,
-            "quantile": witness.quantile,
-            "windows": witness.windows,
-            "busy": witness.busy,
-            "completed": witness.completed,
-            "above_s": low,
-            "at_most_s": high.is_finite().then_some(high),
-            "simulated_s": witness.fitted.mean,
-            "simulated_half_width_s": witness.fitted.half_width,
-            "agrees": witness.agrees(),
-        })
-    };
-    serde_json::json!({
-        "verdict": Verdict::Holds.word(),
-        "exit_code": Verdict::Holds.code(),
-        "scenario": fit.scenario,
-        "rows": fit.rows.iter().map(row).collect::<Vec<_>>(),
-        "quantiles": fit.witnesses.iter().map(witness).collect::<Vec<_>>(),
-        "notes": fit.notes,
-    })
-}
-
 /// Text of the fitted values with their regions, beside what was measured, and of what could not be
 /// identified.
 pub(crate) fn source_text(fit: &SourceFit) -> String {
@@ -528,7 +496,7 @@ fn witness_table(witnesses: &[QuantileWitness]) -> Table {
             format!("{:.2}", witness.busy),
             between,
             time_estimate(&witness.fitted),
-            if witness.agrees() { "yes".into() } else { "NO".into() },
+            if witness.agrees() { "yes".into() } else { "no".into() },
         ]);
     }
     table
@@ -551,10 +519,7 @@ pub(crate) fn no_fit(
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
     let line = if as_json {
-        let (word, code) = (verdict.word(), verdict.code());
-        let object =
-            serde_json::json!({"verdict": word, "exit_code": code, "why": error.to_string()});
-        format!("{object}\n")
+        answer::NoFit::new(error).line(verdict)
     } else {
         sentence(&format!("{}: {error}", verdict.word()))
     };
@@ -572,33 +537,6 @@ pub(crate) fn keep_scenario(scenario: &Scenario, id: &str) -> Result<PathBuf, Fa
 /// A scenario as a file.
 pub(crate) fn scenario_text(scenario: &Scenario) -> Result<String, Failure> {
     toml::to_string(scenario).map_err(Failure::defect)
-}
-
-fn json(fit: &Fit) -> serde_json::Value {
-    let residuals: Vec<_> = fit
-        .residuals
-        .iter()
-        .map(|residual| {
-            serde_json::json!({
-                "run": residual.run,
-                "clients": residual.clients,
-                "document": residual.document,
-                "bytes": residual.bytes,
-                "completed": residual.completed,
-                "measured_s": residual.measured.mean,
-                "measured_half_width_s": residual.measured.half_width.is_finite()
-                    .then_some(residual.measured.half_width),
-                "fitted_s": residual.fitted,
-            })
-        })
-        .collect();
-    serde_json::json!({
-        "verdict": Verdict::Holds.word(),
-        "exit_code": Verdict::Holds.code(),
-        "scenario": fit.scenario,
-        "residuals": residuals,
-        "notes": fit.notes,
-    })
 }
 
 /// The fitted numbers with their intervals, the residuals, and what could not be identified.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cli::text::{next, shell_word};
+use cli::text::{next, quoted};
 use cli::{Failure, Session};
 use load::http::{
     Answer, Distrust, Fault, Method, Order, Plan, PlanSpec, Scheme, Target, Trial, TrialError,
@@ -95,10 +95,18 @@ fn unanswered(error: &TrialError, target: &Target, session: &Session) -> String 
             );
         }
         Fault::Closed(0) | Fault::Reset => {
-            "see whether it is an HTTP/1 server, and in its log why it closes".into()
+            "see whether it is an HTTP server, and in its log why it closes".into()
         }
         Fault::Closed(_) => "see in its log why it breaks off".into(),
-        Fault::Silent(_) => {
+        Fault::SpeaksHttp1 => {
+            "leave out `--http2`, or let the server speak it at this port".into()
+        }
+        Fault::SpeaksHttp2 => "say `--http2`".into(),
+        Fault::NotHttp2(_) => "see whether the port is the right one".into(),
+        Fault::StreamReset(_) | Fault::GoAway(_) => {
+            "see in its log why it does not answer".into()
+        }
+        Fault::Silent(_) | Fault::Unanswered(_) => {
             "see whether it hangs; if it needs longer, allow it with `--preflight 10s`".into()
         }
         Fault::Endless(..) => {
@@ -206,7 +214,7 @@ fn command_with(session: &Session, path: &str, url: &str) -> String {
     for (nth, word) in words.iter().enumerate().skip(1) {
         let word = if nth == at { url } else { word };
         command.push(' ');
-        command.push_str(&shell_word(std::path::Path::new(word)));
+        command.push_str(&quoted(word));
     }
     format!(":\n{}", next(&command))
 }

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::load::DrawName;
-use advise::Bytes;
 use clap::Args as ClapArgs;
-use cli::{Failure, store};
+use cli::Failure;
+use cli::text::count;
+use formats::document_file::{FiledDocument, read_documents};
 use formats::request_file::{FiledRequest, read_body, read_requests};
 use formats::sources::{Replay, read_replay};
 use load::http::{Method, Order, Reach, Request, Schedule, Target};
-use serde::Deserialize;
 use workload::{Document, DocumentSet};
 
 #[derive(ClapArgs)]
@@ -235,8 +235,9 @@ fn notes_on(replay: &Replay, log: &Path) -> Vec<String> {
     )];
     if let Some(line) = replay.cut_off {
         notes.push(format!(
-            "{name}: only its first {line} lines are used, as many as are kept in memory; give another \
-             part of it to replay that"
+            "{name}: only its first {} are used, as many as are kept in memory; give another \
+             part of it to replay that",
+            count(line as u64, "line")
         ));
     }
     if !replay.left_out.is_empty() {
@@ -257,11 +258,6 @@ fn notes_on(replay: &Replay, log: &Path) -> Vec<String> {
         ));
     }
     notes
-}
-
-/// A number of things: `1 line`, `2 lines`.
-fn count(number: u64, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
 
 /// A request of a path, perhaps with a weight before it: `9:/cheap`.
@@ -398,26 +394,12 @@ fn lognormal(mu: f64, sigma: f64) -> Result<DocumentSet, Failure> {
     DocumentSet::new(sizes.into_iter().map(document).collect()).map_err(Failure::usage)
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DocumentFile {
-    document: Vec<DocumentLine>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DocumentLine {
-    name: String,
-    size: Bytes,
-    weight: u32,
-}
-
 fn document_file(path: &Path) -> Result<DocumentSet, Failure> {
-    let text = store::read_text(path, "document set (or say `webstone`)")?;
-    let file: DocumentFile = toml::from_str(&text)
-        .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
-    let document =
-        |line: DocumentLine| Document { name: line.name, bytes: line.size.0, weight: line.weight };
-    DocumentSet::new(file.document.into_iter().map(document).collect())
+    let document = |filed: FiledDocument| Document {
+        name: filed.name,
+        bytes: filed.bytes,
+        weight: filed.weight,
+    };
+    DocumentSet::new(read_documents(path)?.into_iter().map(document).collect())
         .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
 }

@@ -2,20 +2,23 @@
 //! place where a run is pressed.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
-use cli::{Failure, Session, advance, store, tool, without_secret};
+use cli::{Failure, Session, advance, store, tool};
 use indicatif::ProgressBar;
 use load::http::{
-    Closing, Connections, Idle, Load, Naming, Plan, PlanSpec, Resumption, RunError, Schedule,
-    Target, TargetError, Trust,
+    Closing, Connections, Idle, Load, Naming, Plan, PlanSpec, Protocol, Reach, Resumption,
+    RunError, Schedule, Target, TargetError, Trust,
 };
-use measure::{RunRecord, Until};
+use load::meeting::{Attendance, Meeting};
+use measure::{Interval, RunRecord, Until};
 use workload::Dist;
 
 use super::http_requests::RequestArgs;
+use super::parts;
 use databases::{PRESSES, out_of_reach, reach};
 
 #[derive(ClapArgs)]
@@ -36,6 +39,13 @@ struct ConnectionArgs {
     /// Open a connection for each request
     #[arg(long)]
     no_keep_alive: bool,
+    /// Speak HTTP/2, many requests at once on a connection: agreed on by ALPN for https://, without a word for
+    /// http:// (prior knowledge)
+    #[arg(long, conflicts_with = "no_keep_alive")]
+    http2: bool,
+    /// Most streams of an HTTP/2 connection at once; beyond them another connection is opened
+    #[arg(long, value_name = "N", default_value_t = 100, requires = "http2")]
+    streams: u32,
     /// Generator threads
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: u32,
@@ -91,22 +101,24 @@ enum CloseName {
 }
 
 impl TargetArgs {
-    /// The URLs as they were named, without user and password.
-    pub(crate) fn url(&self) -> String {
-        let urls: Vec<String> = self.url.iter().map(|url| without_secret(url)).collect();
-        urls.join(" ")
+    /// Reach of the load, and of the meeting of its parts.
+    pub(crate) fn reach(&self) -> Reach {
+        reach(self.connections.public, PRESSES)
     }
 
     /// The run that these arguments describe, but for its load: of no clients, and without an end.
     pub(crate) fn site(&self) -> Result<Site, Failure> {
         let own = &self.connections;
-        let reach = reach(own.public, PRESSES);
+        let reach = self.reach();
         let target = Target::parse(&self.url[0], reach).map_err(refused)?;
         let mix = self.requests.mix(&self.url, &target, reach)?;
         let load = Load::Closed { clients: 1, think: Dist::Constant(0.0) };
         let mut spec = PlanSpec::new(target, load, Until::Requests(1));
         spec.requests = mix.requests;
         spec.order = mix.order;
+        if own.http2 {
+            spec.protocol = Protocol::Http2 { streams_max: own.streams };
+        }
         spec.connections =
             if own.no_keep_alive { Connections::PerRequest } else { Connections::KeepAlive };
         spec.threads = own.threads;
@@ -166,20 +178,66 @@ pub(crate) fn press(
     session: &Session,
     bar: &ProgressBar,
 ) -> Result<RunRecord, Failure> {
+    let record = press_part(spec, None, session, bar)?;
+    Ok(record.expect("only a meeting may come to nothing"))
+}
+
+/// Runs a plan, or the part of one that meets others, and returns its record. None if the user did not want to
+/// wait for the other parts.
+pub(crate) fn press_part(
+    spec: PlanSpec,
+    meeting: Option<&Meeting>,
+    session: &Session,
+    bar: &ProgressBar,
+) -> Result<Option<RunRecord>, Failure> {
     let plan = Plan::new(spec).map_err(Failure::usage)?;
-    let naming = Naming {
+    let naming = naming(session);
+    let mut sink = |interval: &Interval| advance(bar, interval);
+    let interrupt = &session.interrupt;
+    let made = match meeting {
+        None => load::http::record(&plan, naming, interrupt, &mut sink),
+        Some(meeting) => {
+            let attendance = Attendance { meeting, waits: &mut parts::waiting(bar) };
+            load::http::record_part(&plan, naming, attendance, interrupt, &mut sink)
+        }
+    };
+    match made {
+        Ok(record) => Ok(Some(record)),
+        Err(RunError::Meet(error)) => parts::unmet(error).map_or(Ok(None), Err),
+        Err(error) => Err(failure(error)),
+    }
+}
+
+/// Runs a plan, which ends early after so long a time.
+pub(crate) fn press_within(
+    spec: PlanSpec,
+    longest: Duration,
+    session: &Session,
+) -> Result<RunRecord, Failure> {
+    let plan = Plan::new(spec).map_err(Failure::usage)?;
+    let (begun, enough) = (Instant::now(), AtomicBool::new(false));
+    load::http::record(&plan, naming(session), &enough, &mut |_| {
+        if begun.elapsed() > longest || session.interrupted() {
+            enough.store(true, Ordering::Relaxed);
+        }
+    })
+    .map_err(failure)
+}
+
+fn naming(session: &Session) -> Naming {
+    Naming {
         id: store::new_id(),
         started: store::now_rfc3339(),
         tool: tool(),
         command: without_payloads(&session.command),
-    };
-    load::http::record(&plan, naming, &session.interrupt, &mut |interval| {
-        advance(bar, interval);
-    })
-    .map_err(|error| match error {
+    }
+}
+
+fn failure(error: RunError) -> Failure {
+    match error {
         RunError::Tls(_) => Failure::usage(error),
-        RunError::Start(_) => Failure::machine(error),
-    })
+        RunError::Start(_) | RunError::Meet(_) => Failure::machine(error),
+    }
 }
 
 /// The words of a command line without the values of headers and the texts of bodies: they may be secrets,

@@ -204,6 +204,8 @@ mod tests {
                 settings: [("threads", "1"), ("keep-alive", "off")]
                     .map(|(name, value)| (name.to_owned(), value.to_owned()))
                     .into(),
+                part: None,
+                merged: Vec::new(),
             },
             intervals: Vec::new(),
             summary: None,

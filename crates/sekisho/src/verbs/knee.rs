@@ -1,22 +1,23 @@
-//! `sekisho measure http --knee`: the highest open load that holds a limit, with an interval.
+//! `sekisho measure ... --knee`: the highest open load that holds a limit, with an interval.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use cli::knee::{ends, finding, known, outlook, span, word};
 use cli::text::{Table, message, next, paragraph, rate, sentence, time};
-use cli::{Failure, Session, Verdict, progress, say};
+use cli::{Failure, Session, Verdict, json, progress, say};
 use indicatif::ProgressBar;
-use load::http::{Idle, Load, PlanSpec, ProbeError, RunError, probe};
+use load::http::Idle;
+use load::lockstep::{Answer, Course};
 use measure::knee::{Knee, KneeSpec, Outcome, Probe, Search, Step, WITH_WARMUP, Why};
 use measure::limit::Limit;
-use measure::{Interval, RunRecord, Until};
-use serde_json::json;
-use workload::Dist;
+use measure::{ErrorKind, Interval, RunPart, RunRecord};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::expectation::{Expectation, Metric, Side};
-use super::http_target::press;
-use super::measure::HttpArgs;
 
 /// Knee that is wanted, of whatever has a rate.
 pub(super) struct Wanted<'a> {
@@ -30,8 +31,11 @@ pub(super) struct Wanted<'a> {
     pub(super) idle: Idle,
     /// Options that give the generator more, as the end of a sentence.
     pub(super) more: &'static str,
-    /// The command of one run, without its load.
+    /// The command of one run in one process, without its load.
     pub(super) command: String,
+    /// The same in as many parts as the search.
+    pub(super) command_of_part: String,
+    pub(super) part: RunPart,
 }
 
 /// System whose knee is looked for.
@@ -54,61 +58,21 @@ pub(super) trait System {
         limit: &Limit,
         sink: &mut dyn FnMut(&Interval),
     ) -> Result<Outcome, Failure>;
-}
 
-/// HTTP server that is measured.
-struct Http<'a> {
-    args: &'a HttpArgs,
-    session: &'a Session,
-    /// The plan of a probe but for its rate and its length.
-    base: PlanSpec,
-}
+    /// Takes note of the search before a probe.
+    fn follow(&mut self, _spec: &KneeSpec, _search: &Search) {}
 
-impl System for Http<'_> {
-    fn alone(&mut self) -> Result<RunRecord, Failure> {
-        let load = Load::Closed { clients: 1, think: Dist::Constant(0.0) };
-        let mut spec = self.args.spec(load)?;
-        spec.until = Until::Requests(100);
-        spec.warmup = Duration::ZERO;
-        spec.interval = Duration::from_millis(50);
-        press(spec, self.session, &ProgressBar::hidden())
+    /// Reason that no probe can be made any more, although none was an error.
+    fn broken(&self) -> Option<String> {
+        None
     }
 
-    fn probe(
-        &mut self,
-        at: Probe,
-        number: u64,
-        length: Duration,
-        limit: &Limit,
-        sink: &mut dyn FnMut(&Interval),
-    ) -> Result<Outcome, Failure> {
-        let probed = probe(&self.base, at, number, length, limit, &self.session.interrupt, sink);
-        let probed = probed.map_err(|error| match error {
-            ProbeError::Run(RunError::Start(_)) => Failure::machine(error),
-            error => Failure::usage(error),
-        })?;
-        Ok(probed.outcome)
-    }
+    /// Takes note of the end.
+    fn end(&mut self, _found: &Answer) {}
 }
 
-pub(crate) fn run(
-    args: &HttpArgs,
-    session: &Session,
-    out: &mut dyn Write,
-) -> Result<Verdict, Failure> {
-    // The search says the rate of each probe.
-    let base = args.spec(args.open(1.0))?;
-    let wanted = Wanted {
-        limit: args.knee_limit().ok_or_else(no_limit)?,
-        budget_s: args.budget_s(),
-        length_given_s: args.length_given_s(),
-        json: args.json(),
-        idle: base.idle,
-        more: "`--threads`, or processors of its own with `--cpus`",
-        command: format!("sekisho measure http {}", args.url()),
-    };
-    look(&wanted, &mut Http { args, session, base }, session, out)
-}
+/// Share of the budget of a search that may be spent on requests that run alone.
+pub(super) const ALONE: f64 = 0.1;
 
 /// Failure of a search that is not told what for.
 pub(super) fn no_limit() -> Failure {
@@ -133,7 +97,7 @@ pub(super) fn look(
     let answered: u64 =
         alone.steady().iter().flat_map(|one| &one.classes).map(|c| c.completed).sum();
     if session.interrupted() && answered == 0 {
-        return Ok(Verdict::Interrupted);
+        return super::json::interrupted(wanted.json, out);
     }
     if answered == 0 {
         return nothing_answered(wanted, &alone, out);
@@ -154,6 +118,7 @@ pub(super) fn look(
         if session.interrupted() {
             break search.stop(Why::Stopped);
         }
+        system.follow(&spec, &search);
         let Some((outcome, took_s)) = try_at(system, probe, &search, &limit, session, &teller)?
         else {
             break search.stop(Why::Stopped);
@@ -161,16 +126,50 @@ pub(super) fn look(
         search.tell(probe, outcome, took_s);
     };
     teller.bar.finish_and_clear();
-    let found = Found { knee, search: &search, elapsed_s: begun.elapsed().as_secs_f64() };
-    let verdict = show(wanted, &found, &told, out)?;
-    Ok(if session.interrupted() { Verdict::Interrupted } else { verdict })
+    let found = Answer {
+        course: Course { spec, told: search.probes().to_vec() },
+        knee,
+        elapsed_s: begun.elapsed().as_secs_f64(),
+        broken: system.broken(),
+        interrupted: session.interrupted(),
+    };
+    system.end(&found);
+    show(wanted, &found, out)
 }
 
-/// Search that is over.
-struct Found<'a> {
-    knee: Knee,
-    search: &'a Search,
+/// The highest open load that holds a limit.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct KneeAnswer {
+    /// The limit as it was written.
+    limit: String,
+    /// The highest rate at which it was seen to hold.
+    knee_low_per_s: Option<f64>,
+    /// The lowest rate at which it was seen to fail.
+    knee_high_per_s: Option<f64>,
+    /// Time that the search took \[s\].
     elapsed_s: f64,
+    /// The probes, in their order.
+    probes: Vec<ProbeAnswer>,
+    /// Failures of the requests before the search, by their kind, where none was answered.
+    errors: BTreeMap<ErrorKind, u64>,
+    /// Reason that a search in several parts could not go on: the part, and what became of it.
+    broken: Option<String>,
+}
+
+impl json::Answer for KneeAnswer {
+    const FORMAT: &'static str = "sekisho/knee/1";
+}
+
+/// A probe of a search.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Probe")]
+struct ProbeAnswer {
+    /// Rate of arrivals \[1/s\].
+    rate_per_s: f64,
+    /// Number of times as long as a probe of just enough requests; 0 for the shortest.
+    effort: u32,
+    /// Its outcome.
+    outcome: &'static str,
 }
 
 fn nothing_answered(
@@ -179,14 +178,20 @@ fn nothing_answered(
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
     let verdict = Verdict::Invalid;
-    let kinds: std::collections::BTreeMap<_, u64> = alone.judge(0.95).all.errors;
+    let kinds: BTreeMap<_, u64> = alone.judge(0.95).all.errors;
     let kinds = kinds.iter().map(|(kind, n)| format!("{n} {}", super::json::name(kind)));
     let kinds = kinds.collect::<Vec<_>>().join(", ");
     if wanted.json {
-        let object = json!({
-            "verdict": verdict.word(), "exit_code": verdict.code(), "errors": kinds, "probes": [],
-        });
-        say(out, &format!("{object}\n"))?;
+        let answer = KneeAnswer {
+            limit: wanted.limit.to_string(),
+            knee_low_per_s: None,
+            knee_high_per_s: None,
+            elapsed_s: alone.summary.as_ref().map_or(0.0, |summary| summary.elapsed_s),
+            probes: Vec::new(),
+            errors: alone.judge(0.95).all.errors,
+            broken: None,
+        };
+        say(out, &json::answer(verdict, verdict.word(), &answer))?;
         return Ok(verdict);
     }
     let line = match (kinds.is_empty(), &alone.summary) {
@@ -197,59 +202,6 @@ fn nothing_answered(
     say(out, &sentence(&line))?;
     say(out, &format!("\n{}", next(&format!("{} --clients 1", wanted.command))))?;
     Ok(verdict)
-}
-
-/// Foreseen course of a search, told before it begins.
-fn outlook(spec: &KneeSpec, quantile: f64, response_s: f64) -> String {
-    let slot = 1.0 / response_s;
-    let one = Probe { rate: slot, effort: 1 };
-    let length_s = spec.length_s(one);
-    let likely_s = spec.search_s(slot);
-    let p = percentile(quantile);
-    let mut text = format!(
-        "A request alone takes {}. {p} needs {:.0} requests a probe, {} each at {}; a probe ends when it has \
-         decided.",
-        time(response_s),
-        spec.requests,
-        time(length_s),
-        rate(slot)
-    );
-    if likely_s <= spec.budget_s {
-        text += &format!(
-            " That is about {}, at most {} (--budget).",
-            span(likely_s),
-            span(spec.budget_s)
-        );
-        return text;
-    }
-    text += &format!(
-        " If the server does one request at a time, that is about {} in all, more than the {} of --budget; it will \
-         be told as far as it is known then.",
-        span(likely_s),
-        span(spec.budget_s)
-    );
-    match spec.quantile_within(slot).filter(|within| *within < quantile) {
-        Some(within) => {
-            text += &format!(" {} can tell {}.", span(spec.budget_s), percentile(within))
-        }
-        None => text += " No quantile can be told in less.",
-    }
-    text
-}
-
-fn percentile(quantile: f64) -> String {
-    let percent = (quantile * 1e6).round() / 1e4;
-    format!("p{percent}")
-}
-
-/// A length as a person says it: `40 s`, `3 min`.
-fn span(seconds: f64) -> String {
-    match seconds {
-        s if !s.is_finite() => "no end".into(),
-        s if s < 120.0 => format!("{s:.0} s"),
-        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
-        s => format!("{:.0} h", s / 3600.0),
-    }
 }
 
 /// Progress of a search: a bar on a terminal, a line every ten seconds elsewhere.
@@ -290,7 +242,7 @@ impl Teller {
 
 const EVERY: Duration = Duration::from_secs(10);
 
-/// One probe; none if it was interrupted.
+/// One probe; none if it was interrupted, or no more can be made.
 fn try_at(
     system: &mut dyn System,
     at: Probe,
@@ -314,7 +266,7 @@ fn try_at(
         teller.bar.tick();
     };
     let outcome = system.probe(at, number as u64, length, limit, &mut sink)?;
-    if session.interrupted() {
+    if session.interrupted() || system.broken().is_some() {
         return Ok(None);
     }
     Ok(Some((outcome, begun.elapsed().as_secs_f64())))
@@ -323,144 +275,90 @@ fn try_at(
 /// Limit whose knee can be looked for.
 pub(super) fn limit(expectation: &Expectation) -> Result<Limit, Failure> {
     match (expectation.metric, expectation.side, &expectation.document) {
-        (Metric::Quantile(quantile), Side::Below, None) if expectation.limit > 0.0 => Ok(Limit {
-            quantile,
-            response: Duration::from_secs_f64(expectation.limit),
-            errors_max: None,
-        }),
+        (Metric::Quantile(quantile), Side::Below, None) if expectation.limit > 0.0 => {
+            Ok(Limit { quantile, response: Duration::from_secs_f64(expectation.limit) })
+        }
         _ => Err(Failure::Usage(format!(
             "`--knee '{expectation}'` must limit a quantile from above, such as 'p99<50ms'"
         ))),
     }
 }
 
-fn show(
+/// Says what a search has found.
+pub(super) fn show(
     wanted: &Wanted<'_>,
-    found: &Found<'_>,
-    limit: &str,
+    found: &Answer,
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
-    let (verdict, line) = finding(&found.knee, limit, wanted.more);
+    let limit = &wanted.limit.to_string();
+    let (verdict, line) = match &found.broken {
+        None => finding(&found.knee, limit, wanted.more),
+        Some(why) => (Verdict::Invalid, format!("{}; {why}", known(&found.knee, limit))),
+    };
+    let verdict = if found.interrupted { Verdict::Interrupted } else { verdict };
     let (low, high) = ends(&found.knee);
-    let probes = found.search.probes();
+    let Course { spec, told: probes } = &found.course;
     if wanted.json {
-        let probes: Vec<_> = probes
-            .iter()
-            .map(|(probe, outcome)| {
-                json!({"rate_per_s": probe.rate, "effort": probe.effort, "outcome": word(*outcome)})
-            })
-            .collect();
-        let object = json!({
-            "verdict": verdict.word(), "exit_code": verdict.code(), "limit": limit,
-            "knee_low_per_s": low, "knee_high_per_s": high, "elapsed_s": found.elapsed_s, "probes": probes,
-        });
-        say(out, &format!("{object}\n"))?;
+        let probe = |(probe, outcome): &(Probe, Outcome)| ProbeAnswer {
+            rate_per_s: probe.rate,
+            effort: probe.effort,
+            outcome: word(*outcome),
+        };
+        let answer = KneeAnswer {
+            limit: limit.to_owned(),
+            knee_low_per_s: low,
+            knee_high_per_s: high,
+            elapsed_s: found.elapsed_s,
+            probes: probes.iter().map(probe).collect(),
+            errors: BTreeMap::new(),
+            broken: found.broken.clone(),
+        };
+        say(out, &json::answer(verdict, verdict.word(), &answer))?;
         return Ok(verdict);
     }
     say(out, &sentence(&format!("{}: {line}", verdict.word())))?;
-    let mut table = Table::new(&["probe", "rate", "effort", limit]);
+    let mut table = Table::new(&["probe", "rate", "at most", limit]);
     for (at, (probe, outcome)) in probes.iter().enumerate() {
         table.row(vec![
             (at + 1).to_string(),
             rate(probe.rate),
-            probe.effort.to_string(),
+            span(WITH_WARMUP * spec.length_s(*probe)),
             word(*outcome).into(),
         ]);
     }
-    let idle = match wanted.idle {
-        Idle::Sleep => "sleeping",
-        Idle::Spin => "spinning",
-    };
     say(out, &format!("\n{table}\n"))?;
-    let twice = match found.knee {
-        Knee::Inconclusive { .. } => "",
-        _ => "Each end was seen twice. ",
-    };
-    say(
-        out,
-        &paragraph(&format!(
-            "{twice}{:.0} s in all. Open load, response times from the intended start; requests that \
-             failed or were not answered count as late. The generator was {idle} while idle.",
-            found.elapsed_s
-        )),
-    )?;
+    say(out, &paragraph(&terms(wanted, found)))?;
     if let Some(low) = low {
         let rate = match 0.8 * low {
             rate if rate >= 10.0 => format!("{rate:.0}"),
             rate => format!("{rate:.2}"),
         };
-        let command = format!("{} --rate {rate}/s --expect '{limit}'", wanted.command);
+        let command = format!("{} --rate {rate}/s --expect '{limit}'", wanted.command_of_part);
         say(out, &format!("\n{}", next(&command)))?;
     }
     Ok(verdict)
 }
 
-fn finding(knee: &Knee, limit: &str, more: &str) -> (Verdict, String) {
-    match *knee {
-        Knee::Between { low, high } => (
-            Verdict::Holds,
-            format!("{limit} holds up to {} and fails at {}", rate(low), rate(high)),
-        ),
-        Knee::Above { low } => {
-            (Verdict::Holds, format!("{limit} holds even at {}, the highest rate tried", rate(low)))
+/// Terms on which a knee was found.
+fn terms(wanted: &Wanted<'_>, found: &Answer) -> String {
+    let idle = match wanted.idle {
+        Idle::Sleep => "sleeping",
+        Idle::Spin => "spinning",
+    };
+    let together = match wanted.part {
+        RunPart::WHOLE => String::new(),
+        part => format!("{} parts made each probe together; all tell this. ", part.of()),
+    };
+    let twice = match found.knee {
+        Knee::Inconclusive { .. } => "",
+        Knee::Between { low, high } if high > low * (1.0 + found.course.spec.width) + 1e-9 => {
+            "Each end was seen twice, at it or beyond it; more time (`--budget`) narrows the interval. "
         }
-        Knee::Below { high } => {
-            (Verdict::Fails, format!("{limit} fails even at {}, the lowest rate tried", rate(high)))
-        }
-        Knee::Inconclusive { low, high, why } => {
-            let known = match (low, high) {
-                (Some(low), Some(high)) => {
-                    format!("{limit} holds at {} and fails at {}", rate(low), rate(high))
-                }
-                (Some(low), None) => {
-                    format!("{limit} holds at {}; no rate was seen to fail", rate(low))
-                }
-                (None, Some(high)) => {
-                    format!("{limit} fails at {}; no rate was seen to hold", rate(high))
-                }
-                (None, None) => format!("no rate was seen to hold or fail {limit}"),
-            };
-            let verdict = match why {
-                Why::Stopped => Verdict::Interrupted,
-                _ => Verdict::Inconclusive,
-            };
-            let why = match why {
-                Why::Probes => "the probes were used up: allow longer ones with `--duration`",
-                Why::Budget => {
-                    "the time was used up before the interval was as narrow as it should be: allow \
-                                more with `--budget`"
-                }
-                Why::Stopped => "that is what was known when it was stopped",
-                Why::Noise => {
-                    "between them nothing could be decided: allow longer probes with `--duration`"
-                }
-                Why::Few => {
-                    "too few requests were seen to tell: allow longer probes with `--duration`"
-                }
-                Why::Generator => &format!(
-                    "the generator could not make the next load in time: give it more {more}"
-                ),
-            };
-            (verdict, format!("{known}; {why}"))
-        }
-    }
-}
-
-fn ends(knee: &Knee) -> (Option<f64>, Option<f64>) {
-    match *knee {
-        Knee::Between { low, high } => (Some(low), Some(high)),
-        Knee::Above { low } => (Some(low), None),
-        Knee::Below { high } => (None, Some(high)),
-        Knee::Inconclusive { low, high, .. } => (low, high),
-    }
-}
-
-fn word(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Holds => "holds",
-        Outcome::Fails => "fails",
-        Outcome::Straddles => "straddles",
-        Outcome::TooFew => "too few",
-        Outcome::Invalid => "invalid",
-    }
+        _ => "Each end was seen twice, at it or beyond it. ",
+    };
+    format!(
+        "{together}{twice}{:.0} s in all. Open load, response times from the intended start; requests that \
+         failed or were not answered count as late. The generator was {idle} while idle.",
+        found.elapsed_s
+    )
 }

@@ -12,6 +12,7 @@ use measure::{ArrivalSpacing, Until};
 use workload::{Arrivals, Dist};
 
 use super::expectation::Expectation;
+use super::parts::PartArgs;
 
 #[derive(ClapArgs)]
 #[command(next_help_heading = "Load")]
@@ -58,6 +59,8 @@ pub(crate) struct LoadArgs {
     /// Length at the start of each run that is not used: 1 s, or none under a log's own gaps
     #[arg(long, value_name = "TIME")]
     warmup: Option<Span>,
+    #[command(flatten)]
+    pub(super) parts: PartArgs,
 }
 
 /// Run that is asked for, whatever is pressed.

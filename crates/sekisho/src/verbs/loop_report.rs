@@ -14,7 +14,7 @@ use report::{
 
 use super::check::{load_text, point_text};
 use super::outcome::quantity_text;
-use super::phases;
+use cli::phases;
 
 mod answer;
 mod coincide;
@@ -94,7 +94,7 @@ type Judged<'a> = [(&'a RunRecord, Judgement)];
 fn build(story: &Story<'_>, judged: &Judged<'_>) -> Result<Report, Broken> {
     let outcome = match story.verdict {
         Verdict::Holds if story.is_only_measured() => Outcome::Measured,
-        verdict => outcome(verdict),
+        verdict => verdict.into(),
     };
     let mut report = Report::new(story.title).verdict(outcome, story.line.clone());
     for line in &story.answer.lines {
@@ -142,21 +142,15 @@ fn build(story: &Story<'_>, judged: &Judged<'_>) -> Result<Report, Broken> {
     Ok(report.section(next(story)))
 }
 
-pub(crate) fn outcome(verdict: Verdict) -> Outcome {
-    match verdict {
-        Verdict::Holds => Outcome::Holds,
-        Verdict::Fails | Verdict::DoesNotFit => Outcome::Fails,
-        Verdict::Inconclusive | Verdict::Interrupted => Outcome::Inconclusive,
-        Verdict::Invalid => Outcome::Invalid,
-    }
-}
-
 fn facts(mut report: Report, story: &Story<'_>) -> Report {
     if let Some(run) = story.runs.first() {
         let header = &run.header;
         let host = &header.host;
+        let mut targets: Vec<&str> = story.runs.iter().map(|run| &*run.header.target).collect();
+        targets.sort_unstable();
+        targets.dedup();
         report = report
-            .fact("target", header.target.clone(), "")
+            .fact(if targets.len() > 1 { "targets" } else { "target" }, targets.join(", "), "")
             .fact("measured", header.started.clone(), "")
             .fact("host", format!("{}, {} x {}", host.kernel, host.cpus, host.cpu_model), "")
             .fact("tool", header.tool.clone(), "")
@@ -727,7 +721,7 @@ fn honesty(judged: &Judged<'_>) -> Result<Section, Broken> {
     let rows = judged.iter().map(|(run, judgement)| {
         let little = match judgement.little.verdict {
             LittleVerdict::Closes => "closes",
-            LittleVerdict::CannotTell => "cannot tell",
+            LittleVerdict::CannotTell => "cannot be judged",
             LittleVerdict::DoesNot => "does not close",
         };
         vec![

@@ -6,12 +6,15 @@ use clap::{Args as ClapArgs, Subcommand};
 use cli::text::sentence;
 use cli::{Failure, Session, Verdict, say};
 use load::http::{Load, PlanSpec};
+use load::meeting::Meeting;
+use measure::RunPart;
 
 use super::expectation::Expectation;
 use super::http_preflight::preflight;
-use super::http_target::{TargetArgs, press};
+use super::http_target::{TargetArgs, press_part};
 use super::load::{LoadArgs, length_s};
 use super::measure_postgres::PostgresArgs;
+use super::merge::MergeArgs;
 use super::run_output::{Measurement, Noun, OutputArgs};
 use super::typed::Typed;
 
@@ -32,13 +35,18 @@ enum What {
 Examples:
   sekisho measure http http://127.0.0.1:8080/ --clients 1,8,32 --duration 5s
   sekisho measure http http://127.0.0.1:8080/ --rate 1000/s --expect 'p99<50ms'
+  sekisho measure http https://127.0.0.1:8443/ --http2 --clients 200 --insecure
   sekisho measure http http://127.0.0.1:8080 --get / --post /a '{}' --clients 4
   sekisho measure http http://127.0.0.1:8080/ --log access.log --speed 10
   sekisho measure http http://127.0.0.1:8080/ --steps 10s:100/s,10s:300/s
-  sekisho measure http http://127.0.0.1:8080/ --knee 'p99<50ms'")]
+  sekisho measure http http://h/ --rate 90000/s --part 1/3 --meet 10.0.0.5:7400
+      ends with 4: one part is no verdict
+  sekisho measure http http://127.0.0.1:8080/ --knee 'p99<50ms'
+      ends with 0 or 4: the knee, or this machine cannot tell it")]
     Http(Box<HttpArgs>),
     /// Put load on PostgreSQL with SQL of your own
     Postgres(Box<PostgresArgs>),
+    Merge(MergeArgs),
 }
 
 #[derive(ClapArgs)]
@@ -56,15 +64,21 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let args = match &args.what {
         What::Http(args) => args,
         What::Postgres(args) => return super::measure_postgres::run(args, session, out),
+        What::Merge(args) => return super::merge::run(args, session, out),
     };
-    let Some(runs) = args.prepared(session)? else { return Ok(Verdict::Interrupted) };
+    let Some(runs) = args.prepared(session)? else {
+        return super::json::interrupted(args.json(), out);
+    };
     if args.load.knee().is_some() {
-        return super::knee::run(args, session, out);
+        return super::knee_http::run(args, session, out);
     }
+    let meeting = args.meeting()?;
     let seconds = runs.iter().map(|spec| length_s(spec.until, &spec.load, spec.warmup)).sum();
     let typed = Typed::of(&session.command);
     let measurement = Measurement { noun: Noun::Request, seconds, typed };
-    args.output.of_runs(measurement, session, out, runs, |spec, bar| press(spec, session, bar))
+    args.output.of_runs(measurement, session, out, runs, |spec, bar| {
+        press_part(spec, meeting.as_ref(), session, bar)
+    })
 }
 
 impl HttpArgs {
@@ -80,6 +94,10 @@ impl HttpArgs {
             }
         };
         self.output.holds(runs.len())?;
+        self.load.parts.holds(runs.len())?;
+        runs.iter_mut().for_each(|spec| spec.part = self.load.parts.part());
+        // A place that is none is told before anybody is asked.
+        self.meeting()?;
         // What is wrong with the plan is told before anybody is asked.
         for spec in &runs {
             load::http::Plan::new(spec.clone()).map_err(Failure::usage)?;
@@ -111,9 +129,29 @@ impl HttpArgs {
         self.load.knee()
     }
 
-    /// URL that is measured.
-    pub(super) fn url(&self) -> String {
-        self.target.url()
+    /// The meeting of the parts, if this is one of several.
+    pub(super) fn meeting(&self) -> Result<Option<Meeting>, Failure> {
+        self.load.parts.meeting(self.target.reach())
+    }
+
+    /// The command of one run in one process, as it was typed but for its load.
+    pub(super) fn command(&self, session: &Session) -> String {
+        let typed = self.typed(session);
+        typed.without("part").without("meet").without("patience").line()
+    }
+
+    /// The same of the part that this is.
+    pub(super) fn command_of_part(&self, session: &Session) -> String {
+        self.typed(session).line()
+    }
+
+    fn typed(&self, session: &Session) -> Typed {
+        Typed::of(&session.command).expect("a URL is required").for_another_load()
+    }
+
+    /// The part of a run that this is.
+    pub(super) fn part(&self) -> RunPart {
+        self.load.parts.part()
     }
 
     /// Length of a run's measurement, if it was asked for [s].

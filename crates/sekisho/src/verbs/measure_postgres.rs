@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::load::http::{Idle, Load, Naming};
+use ::load::meeting::{Attendance, Meeting};
 use ::tpcc::{Config, verify};
 use clap::{Args as ClapArgs, ValueEnum};
 use cli::text::{paragraph, sentence};
@@ -16,14 +17,15 @@ use cli::{Failure, Session, Verdict, advance, say, store, tool};
 use indicatif::ProgressBar;
 use measure::knee::{Outcome, Probe};
 use measure::limit::Limit;
-use measure::{Interval, RunRecord, Until};
+use measure::{Interval, RunPart, RunRecord, Until};
 use pgload::script::{Protocol, Scripts, Source};
 use pgload::{Plan, PlanSpec, RunError, preflight, probe, record_until};
 use postgres::{Private, StartError};
 use workload::Dist;
 
-use super::knee::{System, Wanted, limit, look, no_limit};
+use super::knee::{ALONE, System, Wanted, limit, look, no_limit};
 use super::load::{DrawName, LoadArgs, Run, length_s};
+use super::parts;
 use super::run_output::{Measurement, Noun, OutputArgs};
 use super::typed::Typed;
 use databases::PrivateArgs;
@@ -47,7 +49,8 @@ named, a private PostgreSQL is started, and removed at the end.
 Examples:
   sekisho measure postgres shop.sql --db \"$DATABASE_URL\" --clients 1,4,16
   sekisho measure postgres pay.sql@4 browse.sql@10 --rate 200/s
-  sekisho measure postgres shop.sql --init schema.sql --knee 'p99<50ms'")]
+  sekisho measure postgres shop.sql --init schema.sql --knee 'p99<50ms'
+      ends with 0 or 4: the knee, or this machine cannot tell it")]
 pub(super) struct PostgresArgs {
     /// Scripts, each the SQL of a transaction; FILE@4 is chosen four times as often as FILE
     #[arg(value_name = "FILE[@WEIGHT]")]
@@ -104,19 +107,20 @@ pub(super) fn run(
     let scripts = args.scripts()?;
     let runs = args.runs()?;
     args.output.holds(runs.len())?;
+    args.hold_parts(runs.len())?;
     let Some(mut target) = Target::open(args, &runs, session)? else {
-        return Ok(Verdict::Interrupted);
+        return super::json::interrupted(args.output.json, out);
     };
     // What the largest load needs is asked for first: nobody wants to hear of it after the others.
     let largest = runs.iter().max_by_key(|run| args.connections(&run.load));
     let largest = largest.expect("a load is asked for");
     let plan = args.plan(&target, &scripts, largest)?;
     let found = match preflight(&plan, &session.interrupt) {
-        Err(RunError::Interrupted) => return Ok(Verdict::Interrupted),
+        Err(RunError::Interrupted) => return super::json::interrupted(args.output.json, out),
         found => found.map_err(|error| target.explained(args, error))?,
     };
     if session.interrupted() {
-        return Ok(Verdict::Interrupted);
+        return super::json::interrupted(args.output.json, out);
     }
     let release = found.version.split(' ').next().unwrap_or_default();
     target.name = format!("{} (PostgreSQL {release})", target.name);
@@ -141,9 +145,6 @@ struct Sql<'a> {
     /// The plan of a probe but for its rate and its length.
     base: PlanSpec,
 }
-
-/// Share of the budget of a search that may be spent on transactions that run alone.
-const ALONE: f64 = 0.1;
 
 impl System for Sql<'_> {
     fn alone(&mut self) -> Result<RunRecord, Failure> {
@@ -197,6 +198,8 @@ fn look_for_knee(
         idle: Idle::Sleep,
         more: "`--threads`",
         command: args.command(),
+        command_of_part: args.command(),
+        part: RunPart::WHOLE,
     };
     look(&wanted, &mut Sql { args, session, base }, session, out)
 }
@@ -211,9 +214,10 @@ fn measure_all(
 ) -> Result<Verdict, Failure> {
     let seconds = runs.iter().map(|run| length_s(run.until, &run.load, run.warmup)).sum();
     let typed = args.typed(session);
+    let meeting = args.load.parts.meeting(args.database.reach())?;
     let measurement = Measurement { noun: Noun::Script, seconds, typed };
     args.output.of_runs(measurement, session, out, runs, |run, bar| {
-        press(&args.plan(target, scripts, run)?, session, bar)
+        press(&args.plan(target, scripts, run)?, meeting.as_ref(), session, bar)
     })
 }
 
@@ -226,12 +230,28 @@ fn naming(session: &Session) -> Naming {
     }
 }
 
-/// Runs a plan and returns its record; the bar goes on with every interval.
-fn press(plan: &Plan, session: &Session, bar: &ProgressBar) -> Result<RunRecord, Failure> {
-    pgload::record(plan, naming(session), &session.interrupt, &mut |interval| {
-        advance(bar, interval);
-    })
-    .map_err(failure)
+/// Runs a plan, or a part of one, and returns its record; the bar goes on with every interval. None if the user
+/// did not want to wait for the other parts.
+fn press(
+    plan: &Plan,
+    meeting: Option<&Meeting>,
+    session: &Session,
+    bar: &ProgressBar,
+) -> Result<Option<RunRecord>, Failure> {
+    let mut sink = |interval: &Interval| advance(bar, interval);
+    let (naming, interrupt) = (naming(session), &session.interrupt);
+    let made = match meeting {
+        None => pgload::record(plan, naming, interrupt, &mut sink),
+        Some(meeting) => {
+            let attendance = Attendance { meeting, waits: &mut parts::waiting(bar) };
+            pgload::record_part(plan, naming, attendance, interrupt, &mut sink)
+        }
+    };
+    match made {
+        Ok(record) => Ok(Some(record)),
+        Err(RunError::Meet(error)) => parts::unmet(error).map_or(Ok(None), Err),
+        Err(error) => Err(failure(error)),
+    }
 }
 
 fn failure(error: RunError) -> Failure {
@@ -356,6 +376,19 @@ impl PostgresArgs {
         Scripts::read(&sources, &definitions, protocol).map_err(Failure::usage)
     }
 
+    /// Checks that the parts of a run can meet, and press one database.
+    fn hold_parts(&self, runs: usize) -> Result<(), Failure> {
+        self.load.parts.holds(runs)?;
+        self.load.parts.holds_no_knee(self.load.knee(), &self.command())?;
+        let meeting = self.load.parts.meeting(self.database.reach())?;
+        if meeting.is_some() && !self.database.is_named() {
+            return Err(Failure::Usage(
+                "the parts of a run press one database: name it with `--db`".into(),
+            ));
+        }
+        Ok(())
+    }
+
     /// The runs that are asked for. A search for the knee is one at some rate.
     fn runs(&self) -> Result<Vec<Run>, Failure> {
         match self.load.knee() {
@@ -424,6 +457,7 @@ impl PostgresArgs {
         spec.threads = self.threads;
         spec.tries_max = self.max_tries;
         spec.seed = self.seed;
+        spec.part = self.load.parts.part();
         spec.order = self.draw.order();
         spec
     }

@@ -5,7 +5,6 @@ mod check;
 mod check_files;
 mod demo;
 mod expectation;
-mod explain;
 mod fit;
 mod http_preflight;
 mod http_requests;
@@ -13,13 +12,15 @@ mod http_target;
 mod invalid;
 mod json;
 mod knee;
+mod knee_http;
 mod load;
 mod loop_report;
 mod measure;
 mod measure_postgres;
+mod merge;
 mod newest;
 mod outcome;
-mod phases;
+mod parts;
 mod report;
 mod reproduce;
 mod run_output;
@@ -32,6 +33,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use cli::json::{Format, Interrupted};
 use cli::{Failure, Session, Verdict, complain};
 
 /// Measure a service, find the load at which it breaks and the queue that breaks it, put a gate
@@ -67,14 +69,20 @@ enum Verb {
     Sim(model_verbs::sim::Args),
     /// Put a gate in front of a service
     Gate(gate_verbs::Args),
+    /// Serve keyed agents that follow the rules of a file
+    Agents(agents_verbs::Args),
     /// Hold a gate's recording against today's gate, and say what is in it
     Replay(model_verbs::replay::Args),
+    /// A tree database that keeps every version: its server and its clients
+    Jungle(Box<jungle_verbs::Args>),
+    /// A bulletin board on a store: Jungle and its rivals
+    Board(board_verbs::Args),
     /// TPC-C on PostgreSQL
     Tpcc(tpcc::Args),
     /// Hold a run against expectations, or against a stored prediction
     Check(check::Args),
     /// Say what the output of another load tool means
-    Explain(explain::Args),
+    Explain(model_verbs::explain::Args),
     /// List the stored runs
     Runs(runs::Args),
     /// Turn records and predictions into one HTML file
@@ -83,8 +91,44 @@ enum Verb {
     Reproduce(reproduce::Args),
 }
 
+/// Formats of everything that `--json` prints, and of the files that a command keeps, with their schemas.
+pub fn formats() -> Vec<Format> {
+    let mut formats = vec![
+        Format::of_answer::<Interrupted>(),
+        Format::of_answer::<demo::Demonstrated<'_>>(),
+        Format::of_answer::<json::Measured<'_>>(),
+        Format::of_answer::<knee::KneeAnswer>(),
+        Format::of_answer::<fit::answer::FittedBySizes<'_>>(),
+        Format::of_answer::<fit::answer::FittedSource<'_>>(),
+        Format::of_answer::<fit::answer::NoFit>(),
+        Format::of_answer::<check::CheckedRun<'_>>(),
+        Format::of_answer::<check::CheckedRuns<'_>>(),
+        Format::of_notice::<runs::StoredRun<'_>>(),
+        Format::of_answer::<report::Reported<'_>>(),
+        Format::of_answer::<reproduce::ReproducedStudy<'_>>(),
+        Format::of_file("sekisho-run/1", ::measure::schemas::run_record()),
+        Format::of_file("sekisho-recording/1", ::measure::schemas::recording()),
+        Format::of_file("sekisho-prediction/1", cli::json::root::<advise::Prediction>()),
+    ];
+    formats.extend(ask::formats());
+    formats.extend(tpcc::formats());
+    formats.extend(model_verbs::formats());
+    formats.extend(gate_verbs::formats());
+    formats.extend(agents_verbs::formats());
+    formats.extend(demo_verbs::formats());
+    formats.extend(jungle_verbs::formats());
+    formats.extend(board_verbs::formats());
+    formats
+}
+
 /// Does what the command line asks for.
 pub fn main(supervised: origin::Supervised) -> ExitCode {
+    let words: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some(error) = ask::mistyped(&words) {
+        complain(&error);
+        return ExitCode::from(Failure::Usage(String::new()).code());
+    }
     let call = match Call::try_parse() {
         Ok(call) => call,
         Err(error) if error.use_stderr() => {
@@ -136,10 +180,13 @@ fn run(
         Verb::Solve(args) => model_verbs::solve::run(args, out),
         Verb::Sim(args) => model_verbs::sim::run(args, session, out),
         Verb::Gate(args) => gate_verbs::run(args, out),
+        Verb::Agents(args) => agents_verbs::run(args, session, out),
         Verb::Replay(args) => model_verbs::replay::run(args, session, out),
+        Verb::Jungle(args) => jungle_verbs::run(args, session, out),
+        Verb::Board(args) => board_verbs::run(args, session, out),
         Verb::Tpcc(args) => tpcc::run(args, session, out),
         Verb::Check(args) => check::run(args, out),
-        Verb::Explain(args) => explain::run(args, out),
+        Verb::Explain(args) => model_verbs::explain::run(args, out),
         Verb::Runs(args) => runs::run(args, out),
         Verb::Report(args) => report::run(args, out),
         Verb::Reproduce(args) => reproduce::run(args, supervised, session, out),
@@ -152,11 +199,13 @@ mod tests {
 
     use super::Call;
 
-    /// The commands that are told where a server is.
+    /// The commands that are told where a server is. A client of a server of ours makes a request, as curl does, and
+    /// presses nothing: its address has a default.
     fn told_where<'a>(command: &'a Command, path: &str, into: &mut Vec<(String, &'a Command)>) {
         let path = format!("{path} {}", command.get_name());
         let is_told = command
             .get_arguments()
+            .filter(|one| one.get_default_values().is_empty())
             .any(|one| ["db", "url", "upstream"].contains(&one.get_id().as_str()));
         if is_told {
             into.push((path.clone(), command));

@@ -46,9 +46,9 @@ impl Newest {
                     alike.len()
                 )));
             }
-            count => count,
+            count => alike[..count].to_vec(),
         };
-        files.extend(alike[..taken].iter().rev().map(|path| (*path).clone()));
+        files.extend(taken.into_iter().rev().cloned());
         Ok(files)
     }
 }
@@ -59,8 +59,9 @@ fn none_named() -> Failure {
     )
 }
 
-/// Number of the newest files whose runs one process made, as their names tell: `MOMENT-MILLISPROCESS`.
-fn of_one_command(files: &[&PathBuf]) -> usize {
+/// The files whose runs the process made that made the newest, as their names tell: `MOMENT-MILLISPROCESS`. Those of
+/// others that ran meanwhile stand between them.
+fn of_one_command<'f>(files: &[&'f PathBuf]) -> Vec<&'f PathBuf> {
     /// Digits of the milliseconds, before those of the process.
     const MILLIS: usize = 3;
     let process = |path: &Path| {
@@ -70,21 +71,26 @@ fn of_one_command(files: &[&PathBuf]) -> usize {
         end.get(MILLIS..).map(str::to_owned)
     };
     let first = files.first().and_then(|path| process(path));
-    files.iter().take_while(|path| process(path) == first).count()
+    files.iter().copied().filter(|path| process(path) == first).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// The story: of two commands that ran at once, only the last run of the one that ended last was taken.
     #[test]
     fn runs_of_one_process_are_told_by_their_names() {
-        let names =
-            ["20261126T182603-16274eb", "20261126T182557-14874eb", "20261126T182551-1391630"];
+        let names = [
+            "20261126T182603-16200a4eb",
+            "20261126T182601-15000300b",
+            "20261126T182557-14800a4eb",
+            "20261126T182551-13916300b",
+        ];
         let files: Vec<PathBuf> = names.map(|name| format!("{name}.jsonl").into()).to_vec();
         let files: Vec<&PathBuf> = files.iter().collect();
-        assert_eq!(of_one_command(&files), 2);
-        assert_eq!(of_one_command(&files[2..]), 1);
-        assert_eq!(of_one_command(&[]), 0);
+        assert_eq!(of_one_command(&files), [files[0], files[2]]);
+        assert_eq!(of_one_command(&files[1..2]), [files[1]]);
+        assert!(of_one_command(&[]).is_empty());
     }
 }

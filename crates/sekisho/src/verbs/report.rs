@@ -1,23 +1,28 @@
 //! `sekisho report`: records, and a prediction or a scenario, as one HTML file.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use advise::{Approximation, Prediction, Question, Rate, Scenario, Score, Tolerance};
 use clap::Args as ClapArgs;
+use cli::json::Answer;
 use cli::text::{paragraph, sentence};
 use cli::{Failure, Verdict, say, store, turning};
 use formats::exchange::read_scenario;
 use measure::RunRecord;
+use schemars::JsonSchema;
+use serde::Serialize;
 use sim::Options;
 
 use super::ask;
 use super::check::{expected, quick, read_prediction, slots_told};
 use super::expectation::{Expectation, expect};
+use super::json::ScoreAnswer;
 use super::loop_report::{self, Held, Story, page};
 use super::newest::Newest;
-use super::outcome::{Outcome, verdict_of};
+use super::outcome::{ExpectationAnswer, verdict_of};
 use super::tpcc;
+use cli::phases;
 
 /// Turn run records (.jsonl, .tpcc.json), a stored prediction (.json) or a scenario (.toml) into one HTML file
 ///
@@ -94,10 +99,10 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         Some(prediction) => scored(prediction, &runs, args.slots)?,
         None => Vec::new(),
     };
-    let valid = runs.iter().all(|run| run.judge(0.95).is_valid());
+    let valid = runs.iter().all(phases::is_valid);
     let right = scores.iter().map(Score::right).max().map_or(Verdict::Holds, verdict_of);
     let held = held(&runs, &args.expect);
-    let kept = held.iter().fold(right, |all, held| all.and(held.verdict));
+    let kept = held.iter().fold(right, |all, held| all.and(held.outcome.verdict));
     let verdict = if valid { kept } else { kept.and(Verdict::Invalid) };
     let answer = match &prediction {
         Some(prediction) => loop_report::of_prediction(prediction),
@@ -131,14 +136,16 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         verdict => verdict.word(),
     };
     if args.json {
-        let scores: Vec<_> = scores.iter().map(super::json::score).collect();
-        let object = serde_json::json!({
-            "verdict": word, "exit_code": verdict.code(),
-            "approximate": approximation.approximate, "error": approximation.error,
-            "scores": scores, "expectations": held.iter().map(outcome).collect::<Vec<_>>(),
-            "knee_clients": answer.knee, "answer": answer.lines, "report": path,
-        });
-        say(out, &format!("{object}\n"))?;
+        let answer = Reported {
+            approximate: approximation.approximate,
+            error: approximation.error,
+            scores: super::json::scores(&scores),
+            expectations: expectations(&held),
+            knee_clients: answer.knee,
+            answer: &answer.lines,
+            report: &path,
+        };
+        say(out, &cli::json::answer(verdict, word, &answer))?;
         return Ok(verdict);
     }
     let line = sentence(&format!("{word}: {line}"));
@@ -149,17 +156,54 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
 
 /// The limits that do not hold, and what else the page says at its top.
 fn reasons<'a>(held: &[Held], lines: impl Iterator<Item = &'a String>) -> String {
-    let failing = held.iter().filter(|held| held.verdict != Verdict::Holds);
+    let failing = held.iter().filter(|held| held.outcome.verdict != Verdict::Holds);
     let failing = failing.map(|held| {
-        paragraph(&format!("{}: run {}: {}", held.verdict.word(), held.run, held.line))
+        paragraph(&format!(
+            "{}: run {}: {}",
+            held.outcome.verdict.word(),
+            held.run,
+            held.outcome.line
+        ))
     });
     failing.chain(lines.map(|line| paragraph(line))).collect()
 }
 
-fn outcome(held: &Held) -> serde_json::Value {
-    serde_json::json!({
-        "run": held.run, "limit": held.limit, "verdict": held.verdict.word(), "finding": held.line,
-    })
+/// What a report tells.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Reported<'a> {
+    /// True if the formula's numbers are approximate.
+    approximate: bool,
+    /// The largest relative error where the formula was tried.
+    error: Option<f64>,
+    /// The prediction, held against each run of one of its loads.
+    scores: Vec<ScoreAnswer<'a>>,
+    /// Every run, held against its limits and those that were given.
+    expectations: Vec<ExpectationOfRun<'a>>,
+    /// Clients at which the asymptotes of the throughput meet; none where it is not known.
+    knee_clients: Option<f64>,
+    /// The answer in words.
+    answer: &'a [String],
+    /// File of the report.
+    report: &'a Path,
+}
+
+impl Answer for Reported<'_> {
+    const FORMAT: &'static str = "sekisho/report/1";
+}
+
+/// A limit, held against a run.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ExpectationOfRun<'a> {
+    /// Name of the run.
+    run: &'a str,
+    #[serde(flatten)]
+    expectation: ExpectationAnswer<'a>,
+}
+
+fn expectations(held: &[Held]) -> Vec<ExpectationOfRun<'_>> {
+    held.iter()
+        .map(|one| ExpectationOfRun { run: &one.run, expectation: one.outcome.answer() })
+        .collect()
 }
 
 /// Every run against the limits with which it was measured, and those given now.
@@ -172,8 +216,8 @@ fn held(runs: &[RunRecord], given: &[Expectation]) -> Vec<Held> {
             given.iter().filter(|limit| !limits.contains(limit)).cloned().collect::<Vec<_>>(),
         );
         all.extend(limits.iter().map(|limit| {
-            let Outcome { verdict, line } = expect(limit, run, &judgement);
-            Held { run: run.header.id.clone(), limit: limit.to_string(), verdict, line }
+            let outcome = expect(limit, run, &judgement);
+            Held { run: run.header.id.clone(), limit: limit.to_string(), outcome }
         }));
     }
     all
@@ -181,7 +225,7 @@ fn held(runs: &[RunRecord], given: &[Expectation]) -> Vec<Held> {
 
 /// `; of 3 limits 2 hold, 1 fails`.
 fn of_limits(held: &[Held]) -> String {
-    let count = |verdict| held.iter().filter(|held| held.verdict == verdict).count();
+    let count = |verdict| held.iter().filter(|held| held.outcome.verdict == verdict).count();
     let several = |count: usize, one: &str, more: &str| match count {
         0 => None,
         1 => Some(format!("1 {one}")),
@@ -191,7 +235,7 @@ fn of_limits(held: &[Held]) -> String {
     match (all, count(Verdict::Holds)) {
         (0, _) => String::new(),
         (1, 1) => "; the limit holds".into(),
-        (1, _) => format!("; {}", held[0].line),
+        (1, _) => format!("; {}", held[0].outcome.line),
         (_, holding) if all == holding => format!("; all {all} limits hold"),
         (_, holding) => {
             let parts = [

@@ -2,13 +2,16 @@
 //! for each of its claims.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, ValueEnum};
+use cli::json::{Answer, Interrupted};
 use cli::text::{paragraph, sentence};
 use cli::{Failure, Session, Verdict, say, store, turning};
+use schemars::JsonSchema;
+use serde::Serialize;
 use studies::{
-    Extent, Measuring, Registry, Reproduced, fujita, nakamura, ohmae, present, yamamoto,
+    Extent, Measuring, Registry, Reproduced, fujita, nakamura, ohmae, oshiro, present, yamamoto,
 };
 
 use databases::PrivateArgs;
@@ -27,18 +30,32 @@ Examples:
   sekisho reproduce yamamoto --model
   sekisho reproduce nakamura --report nakamura.html
   sekisho reproduce fujita --live --seconds 3 --report fujita.html
+      ends with 0 or 4: as expected, or a claim cannot be decided here
   sekisho reproduce ohmae --live --postgres 15
-  sekisho reproduce nakamura --live --small")]
+      ends with 0 or 4: the same
+  sekisho reproduce nakamura --live --small
+      ends with 0 or 4: the same
+  sekisho reproduce oshiro --live --report oshiro.html
+      ends with 3 or 4: what this machine shows; Cassandra itself is not run
+  sekisho reproduce oshiro --live --full --report oshiro.html
+      ends with 3 or 4: the same
+  sekisho reproduce yamamoto --live --small --report yamamoto.html
+      ends with 0 or 4: as expected, or a claim cannot be decided here")]
 pub(crate) struct Args {
     /// The paper
     #[arg(value_enum)]
     study: Study,
-    /// Also measure: `fujita` a real Apache, `nakamura` and `ohmae` PostgreSQL: minutes each
+    /// Also measure: `fujita` a real Apache, `nakamura`, `ohmae` and `yamamoto` PostgreSQL, `oshiro` boards on
+    /// three stores: minutes each
     #[arg(long, conflicts_with = "model")]
     live: bool,
-    /// Measure only what claims are about, in shorter runs: about 3 minutes for `nakamura`
+    /// Measure only what claims are about, in shorter runs: about 3 minutes for `nakamura`, 1 for `yamamoto`;
+    /// `oshiro` does so unless `--full` is said
     #[arg(long, requires = "live")]
     small: bool,
+    /// Measure as the paper did: `oshiro` with 20000 requests of each of 10 to 45 clients in steps of 5
+    #[arg(long, requires = "live", conflicts_with = "small")]
+    full: bool,
     #[command(flatten)]
     private: PrivateArgs,
     /// Judge the claims on the paper's model only: formulas and simulation
@@ -51,7 +68,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Length of each measured run, in seconds; left out, 2, for `nakamura` 6 (small: 3), for
-    /// `ohmae` 15
+    /// `ohmae` 15. For `oshiro` the time after which a run is cut off: 5 (full: 600)
     #[arg(long, value_name = "S", requires = "live", value_parser = seconds)]
     seconds: Option<f64>,
     /// Print one JSON object instead of text
@@ -67,6 +84,8 @@ enum Study {
     Ohmae,
     /// TPC-C for PostgreSQL: the tool, tables over three disks by a model of them, the TP monitor
     Nakamura,
+    /// A bulletin board on Jungle, a tree database, beside the same board on others (needs `--live`)
+    Oshiro,
     /// An agent server: a scheduler that knows its cache, and a model of a cluster
     Yamamoto,
 }
@@ -85,27 +104,39 @@ impl Args {
     /// Refuses what the paper has no use for.
     fn check(&self) -> Result<(), Failure> {
         let refuse = |text: &str| Err(Failure::Usage(text.into()));
-        if self.live && self.study == Study::Yamamoto {
-            return refuse("`--live` measures for `fujita`, `nakamura` and `ohmae`: remove it");
-        }
-        if self.study == Study::Yamamoto && !self.model {
+        if self.study == Study::Oshiro && !self.live {
             return refuse(
-                "the paper's measurements need an agent server, which Sekisho does not have yet; say \
-                 `sekisho reproduce yamamoto --model` for its model",
+                "the paper has no model, so that all of it is measured; say `sekisho reproduce oshiro --live`",
             );
         }
-        if self.small && self.study != Study::Nakamura {
+        if self.full && self.study != Study::Oshiro {
             return refuse(
-                "`--small` is a setting of `nakamura --live`; the other papers' measurements get shorter \
-                 by `--seconds`",
+                "`--full` is a setting of `oshiro --live`; the others are full by themselves",
             );
         }
+        if self.seconds.is_some() && self.study == Study::Yamamoto {
+            return refuse(
+                "`--seconds` is for runs of a length; a pass of `yamamoto --live` takes as long as its \
+                 agents: `--small` has fewer",
+            );
+        }
+        if self.small && !matches!(self.study, Study::Nakamura | Study::Yamamoto | Study::Oshiro) {
+            return refuse(
+                "`--small` is a setting of `nakamura --live`, `yamamoto --live` and `oshiro --live`; the other \
+                 papers' measurements get shorter by `--seconds`",
+            );
+        }
+        let has_server = self.study != Study::Fujita;
         if let Some(word) = self.private.chosen()
-            && !(self.live && matches!(self.study, Study::Nakamura | Study::Ohmae))
+            && !(self.live && has_server)
         {
+            let out = match has_server {
+                true => "remove it, or add `--live`",
+                false => "`fujita` has none, remove it",
+            };
             return Err(Failure::Usage(format!(
-                "`--postgres {word}` chooses the server of `nakamura --live` and `ohmae --live`: remove \
-                 it, or add `--live`"
+                "`--postgres {word}` chooses the server of `nakamura --live`, `ohmae --live`, `oshiro --live` \
+                 and `yamamoto --live`: {out}"
             )));
         }
         Ok(())
@@ -120,7 +151,8 @@ impl Args {
         if !self.live {
             return None;
         }
-        let extent = if self.small { Extent::Small } else { Extent::Full };
+        let is_small = self.small || (self.study == Study::Oshiro && !self.full);
+        let extent = if is_small { Extent::Small } else { Extent::Full };
         let (seconds, plan) = match self.study {
             Study::Nakamura => {
                 let seconds = self.seconds.unwrap_or(nakamura::seconds(extent));
@@ -130,7 +162,12 @@ impl Args {
                 let seconds = self.seconds.unwrap_or(ohmae::SECONDS);
                 (seconds, ohmae::plan(seconds))
             }
-            _ => {
+            Study::Oshiro => {
+                let seconds = self.seconds.unwrap_or(oshiro::seconds(extent));
+                (seconds, oshiro::plan(extent, seconds))
+            }
+            Study::Yamamoto => (0.0, yamamoto::plan(extent)),
+            Study::Fujita => {
                 let seconds = self.seconds.unwrap_or(2.0);
                 (seconds, fujita::plan(seconds))
             }
@@ -139,11 +176,30 @@ impl Args {
         Some(Measuring::new((self.seed, seconds, extent), (server, supervised, session), &plan))
     }
 
+    /// Boards are served by this program itself.
+    fn oshiro(
+        &self,
+        registry: &Registry,
+        measuring: Option<&Measuring>,
+    ) -> Result<Reproduced, Failure> {
+        let programs = oshiro::Programs {
+            sekisho: std::env::current_exe().map_err(Failure::machine)?,
+            postgres: self.private.chosen().map(str::to_owned),
+        };
+        let measuring = measuring.expect("without a measurement it was refused");
+        oshiro::reproduce(registry, &programs, measuring)
+    }
+
     /// The same command with a report.
     fn next(&self, study: &str) -> String {
         let postgres = self.private.chosen().map(|word| format!(" --postgres {word}"));
         let seconds = self.seconds.map(|seconds| format!(" --seconds {seconds}"));
-        let flags = [(self.live, " --live"), (self.small, " --small"), (self.model, " --model")];
+        let flags = [
+            (self.live, " --live"),
+            (self.small, " --small"),
+            (self.full, " --full"),
+            (self.model, " --model"),
+        ];
         let flags: String = flags.iter().filter(|(on, _)| *on).map(|(_, flag)| *flag).collect();
         let rest = [postgres, seconds].into_iter().flatten().collect::<String>();
         format!("sekisho reproduce {study}{flags}{rest} --report {study}.html")
@@ -162,14 +218,16 @@ pub(crate) fn run(
         Study::Yamamoto => yamamoto::registry(),
         Study::Nakamura => nakamura::registry(),
         Study::Ohmae => ohmae::registry(),
+        Study::Oshiro => oshiro::registry(),
     };
     let measuring = args.measuring(supervised, session);
     let live = measuring.as_ref();
     let work = || match args.study {
         Study::Fujita => fujita::reproduce(&registry, args.seed, live),
-        Study::Yamamoto => yamamoto::reproduce(&registry, args.seed),
+        Study::Yamamoto => yamamoto::reproduce(&registry, args.seed, live),
         Study::Nakamura => nakamura::reproduce(&registry, args.seed, live),
         Study::Ohmae => ohmae::reproduce(&registry, args.seed, live),
+        Study::Oshiro => args.oshiro(&registry, live),
     };
     // What is measured shows its own progress.
     let reproduced = match live {
@@ -184,6 +242,21 @@ pub(crate) fn run(
         Err(Failure::Interrupted(at)) => interrupted(args, &at, out),
         Err(failure) => Err(failure),
     }
+}
+
+/// A paper's claims, as they were found.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ReproducedStudy<'a> {
+    #[serde(flatten)]
+    found: present::Answer<'a>,
+    /// Facts of the measurement; empty where nothing was measured.
+    measured_with: Vec<String>,
+    /// File of the report, if one was asked for.
+    report: Option<&'a Path>,
+}
+
+impl Answer for ReproducedStudy<'_> {
+    const FORMAT: &'static str = "sekisho/reproduce/1";
 }
 
 /// Tells what was found, as a page, as JSON or as text.
@@ -205,9 +278,10 @@ fn told(
         store::write_whole(path, report::render(&page?))?;
     }
     if args.json {
-        let mut json = present::json(registry, &reproduced.judged, verdict, args.seed);
-        json["measured_with"] = serde_json::json!(measured);
-        say(out, &format!("{json}\n"))?;
+        let found = present::answer(registry, &reproduced.judged, args.seed);
+        let report = args.report.as_deref();
+        let answer = ReproducedStudy { found, measured_with: measured, report };
+        say(out, &cli::json::answer(verdict, verdict.word(), &answer))?;
         return Ok(verdict);
     }
     say(out, &present::text(registry, &reproduced.judged, verdict, args.seed))?;
@@ -228,11 +302,8 @@ fn interrupted(args: &Args, at: &str, out: &mut dyn Write) -> Result<Verdict, Fa
     let left = "nothing: what was started is stopped, and its data is removed";
     let text = match args.json {
         true => {
-            let (word, code) = (verdict.word(), verdict.code());
-            let object = serde_json::json!({
-                "verdict": word, "exit_code": code, "at": at, "left": left, "seed": args.seed,
-            });
-            format!("{object}\n")
+            let (at, left) = (Some(at.to_owned()), Some(left.to_owned()));
+            Interrupted { at, left, seed: Some(args.seed), ..Interrupted::default() }.line()
         }
         false => sentence(&format!("interrupted: while {at}; it leaves {left}")),
     };

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
 use cli::text::{
@@ -11,12 +11,14 @@ use cli::text::{
 };
 use cli::{Failure, Session, Verdict, progress, say, store};
 use indicatif::ProgressBar;
-use measure::{Judgement, LoadShape, RunRecord};
+use measure::{Judgement, LoadShape, RunHeader, RunRecord};
 
 use super::expectation::{Expectation, expect, shortest};
 use super::invalid;
-use super::phases;
+use super::json::{Measured, PhaseAnswer, RunAnswer};
+use super::parts;
 use super::typed::Typed;
+use cli::phases;
 
 #[derive(ClapArgs)]
 pub(super) struct OutputArgs {
@@ -77,21 +79,19 @@ impl OutputArgs {
         session: &Session,
         out: &mut dyn Write,
         runs: impl IntoIterator<Item = R>,
-        mut press: impl FnMut(R, &ProgressBar) -> Result<RunRecord, Failure>,
+        mut press: impl FnMut(R, &ProgressBar) -> Result<Option<RunRecord>, Failure>,
     ) -> Result<Verdict, Failure> {
         let Measurement { noun, seconds, typed } = measurement;
         let bar = progress((seconds * 10.0) as u64, "measuring");
         let mut verdict = Verdict::Holds;
         let mut kept: Vec<(PathBuf, RunRecord)> = Vec::new();
         for run in runs {
-            let record = press(run, &bar)?;
-            let path = match &self.out {
-                Some(path) => path.clone(),
-                None => store::path("runs", &format!("{}.jsonl", record.header.id))?,
+            let Some(mut record) = press(run, &bar)? else {
+                bar.finish_and_clear();
+                return super::json::interrupted(self.json, out);
             };
-            store::write_run(&path, &record)?;
-            self.export(&record)?;
-            verdict = verdict.and(show(&record, noun, &self.expect, self.json, out)?);
+            let path = self.keep(&mut record)?;
+            verdict = verdict.and(show((&record, &path), noun, self, out)?);
             kept.push((path, record));
             if session.interrupted() {
                 verdict = Verdict::Interrupted;
@@ -103,6 +103,39 @@ impl OutputArgs {
             say(out, &next_command(&kept, !self.expect.is_empty(), typed))?;
         }
         Ok(verdict)
+    }
+
+    /// Keeps and prints a run that was merged of its parts.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub(super) fn of_merged(
+        &self,
+        mut record: RunRecord,
+        noun: Noun,
+        out: &mut dyn Write,
+    ) -> Result<Verdict, Failure> {
+        let path = self.keep(&mut record)?;
+        let verdict = show((&record, &path), noun, self, out)?;
+        if !self.json {
+            say(out, &next_command(&[(path, record)], !self.expect.is_empty(), None))?;
+        }
+        Ok(verdict)
+    }
+
+    /// Writes a record, and what else is asked for of it; the record's file.
+    fn keep(&self, record: &mut RunRecord) -> Result<PathBuf, Failure> {
+        let path = match &self.out {
+            Some(path) => path.clone(),
+            None => {
+                let (id, path) = store::claimed("runs", &record.header.id, "jsonl")?;
+                record.header.id = id;
+                path
+            }
+        };
+        store::write_run(&path, record)?;
+        self.export(record)?;
+        Ok(path)
     }
 
     fn export(&self, record: &RunRecord) -> Result<(), Failure> {
@@ -120,6 +153,9 @@ impl OutputArgs {
 fn next_command(kept: &[(PathBuf, RunRecord)], is_held: bool, typed: Option<Typed>) -> String {
     let names: Vec<String> = kept.iter().map(|(path, _)| shell_word(path)).collect();
     let mut text = format!("\n  recorded: {}\n", names.join("\n            "));
+    if let [(path, RunRecord { header: RunHeader { part: Some(part), .. }, .. })] = kept {
+        return text + &parts::next_command(part.part, path);
+    }
     let judgements: Vec<Judgement> = kept.iter().map(|(_, record)| record.judge(0.95)).collect();
     let runs: Vec<(&RunRecord, &Judgement)> =
         kept.iter().map(|(_, record)| record).zip(&judgements).collect();
@@ -154,18 +190,24 @@ const MOST: u32 = 256;
 
 /// Prints one run and says how it ended.
 fn show(
-    record: &RunRecord,
+    (record, path): (&RunRecord, &Path),
     noun: Noun,
-    expectations: &[Expectation],
-    json: bool,
+    args: &OutputArgs,
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
+    let expectations = &args.expect;
     let judgement = record.judge_for(0.95, shortest(expectations));
-    let parts = record.judge_phases(0.95);
+    let of_phases = record.judge_phases(0.95);
+    // What a part alone has seen is neither good nor bad.
+    let is_part = record.header.part.is_some();
+    let held = if is_part { &[][..] } else { expectations };
     let outcomes: Vec<_> =
-        expectations.iter().map(|expectation| expect(expectation, record, &judgement)).collect();
-    let mut verdict = outcomes.iter().fold(Verdict::Holds, |all, one| all.and(one.verdict));
-    if !judgement.is_valid() || phases::invalid(&parts) {
+        held.iter().map(|expectation| expect(expectation, record, &judgement)).collect();
+    let mut verdict = match is_part {
+        true => Verdict::Inconclusive,
+        false => outcomes.iter().fold(Verdict::Holds, |all, one| all.and(one.verdict)),
+    };
+    if !is_part && (!judgement.is_valid() || phases::invalid(&of_phases)) {
         verdict = verdict.and(Verdict::Invalid);
     }
     if record.summary.as_ref().is_some_and(|summary| summary.interrupted) {
@@ -174,15 +216,18 @@ fn show(
     // Without a limit there is nothing that could hold.
     let word = match verdict {
         Verdict::Holds if outcomes.is_empty() => "measured",
+        Verdict::Inconclusive if is_part => "one part, so no verdict",
         verdict => verdict.word(),
     };
-    if json {
-        let mut object = super::json::run(record, &judgement, &outcomes, verdict);
-        object["verdict"] = word.into();
-        if !parts.is_empty() {
-            object["phases"] = phases::json(&parts);
-        }
-        say(out, &format!("{object}\n"))?;
+    if args.json {
+        let answer = Measured {
+            run: RunAnswer::new(record, &judgement, &outcomes),
+            phases: of_phases.iter().map(PhaseAnswer::from).collect(),
+            record: path,
+            csv: args.csv.as_deref(),
+            hlog: args.hlog.as_deref(),
+        };
+        say(out, &cli::json::answer(verdict, word, &answer))?;
         return Ok(verdict);
     }
     let all = &judgement.all;
@@ -198,9 +243,10 @@ fn show(
     say(out, "\n")?;
     say(out, &table(record, noun, &judgement).to_string())?;
     if record.header.load.varies() {
-        say(out, &format!("\n{}", phases::text(record, &parts)))?;
+        say(out, &format!("\n{}", phases::text(record, &of_phases)))?;
     }
     say(out, &format!("\n{}", why(record, &judgement)))?;
+    say(out, &parts::text(record))?;
     for outcome in &outcomes {
         say(out, &paragraph(&format!("{}: {}", outcome.verdict.word(), outcome.line)))?;
     }
@@ -254,7 +300,9 @@ fn why(record: &RunRecord, judgement: &Judgement) -> String {
     let little = &judgement.little;
     let closes = match little.verdict {
         measure::LittleVerdict::Closes => "closes",
-        measure::LittleVerdict::CannotTell => "cannot be judged",
+        measure::LittleVerdict::CannotTell => {
+            "cannot be judged (failures, or response times as long as the run)"
+        }
         measure::LittleVerdict::DoesNot => "does NOT close",
     };
     let mut text = paragraph(&format!(

@@ -5,14 +5,17 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use clap::Args as ClapArgs;
-use cli::text::{Table, next, paragraph, sentence};
+use cli::json::Answer;
+use cli::text::{Table, count, next, paragraph, sentence};
 use cli::{Failure, Verdict, say, store, turning};
 use measure::RunRecord;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::check::expected;
 use super::expectation::expect;
 use super::tpcc;
+use cli::phases;
 
 /// List the stored runs, the newest first
 #[derive(ClapArgs)]
@@ -54,7 +57,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     let now = SystemTime::now();
     if args.json {
         for row in &rows {
-            say(out, &format!("{}\n", object(row, now)))?;
+            say(out, &cli::json::notice(&stored(row, now)))?;
         }
         return Ok(Verdict::Holds);
     }
@@ -64,7 +67,10 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         return Ok(Verdict::Holds);
     }
     let all = files.len();
-    let of = if shown < all { format!("the newest {shown} of {all} runs") } else { count(all) };
+    let of = match count(all as u64, "run") {
+        all_runs if shown < all => format!("the newest {shown} of {all_runs}"),
+        all_runs => all_runs,
+    };
     say(out, &format!("{}\n", sentence(&format!("{of} under .sekisho/runs/"))))?;
     let mut table = Table::new(&["run", "target", "load", "verdict", "age"]);
     for row in &rows {
@@ -84,18 +90,22 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
             say(out, &paragraph(&format!("not readable: {failure}")))?;
         }
     }
-    if let Some(Row { file, .. }) = rows.iter().find(|row| row.run.is_ok()) {
+    let whole = |row: &&Row| row.run.as_ref().is_ok_and(|told| told.verdict != PART);
+    if let Some(Row { file, .. }) = rows.iter().find(whole) {
         say(out, &format!("\n{}", next(&format!("sekisho report {}", file.display()))))?;
     }
     Ok(Verdict::Holds)
 }
 
-fn count(runs: usize) -> String {
-    if runs == 1 { "1 run".into() } else { format!("{runs} runs") }
-}
+/// Verdict of a run's part.
+const PART: &str = "one part";
 
 fn row(file: &Path) -> Row {
-    Row { file: file.to_owned(), run: tpcc::read_run(file).map(|record| told(&record)) }
+    let run = match tpcc::is_record(file) {
+        true => tpcc::read_run(file),
+        false => store::read_part(file),
+    };
+    Row { file: file.to_owned(), run: run.map(|record| told(&record)) }
 }
 
 fn told(record: &RunRecord) -> Told {
@@ -103,7 +113,7 @@ fn told(record: &RunRecord) -> Told {
     let limits = expected(record);
     let outcomes = limits.iter().map(|limit| expect(limit, record, &judgement).verdict);
     let verdict = outcomes.fold(Verdict::Holds, Verdict::and);
-    let verdict = if judgement.is_valid() { verdict } else { verdict.and(Verdict::Invalid) };
+    let verdict = if phases::is_valid(record) { verdict } else { verdict.and(Verdict::Invalid) };
     let interrupted = record.summary.as_ref().is_none_or(|summary| summary.interrupted);
     Told {
         id: record.header.id.clone(),
@@ -111,6 +121,7 @@ fn told(record: &RunRecord) -> Told {
         load: advise::load_of(record).to_string(),
         verdict: match verdict {
             _ if interrupted => "cut off",
+            _ if record.header.part.is_some() => PART,
             Verdict::Holds if limits.is_empty() => "valid",
             verdict => verdict.word(),
         },
@@ -118,14 +129,53 @@ fn told(record: &RunRecord) -> Told {
     }
 }
 
-fn object(row: &Row, now: SystemTime) -> serde_json::Value {
+/// A stored run; of a file that cannot be read only that and why.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct StoredRun<'a> {
+    /// Path of the file.
+    file: &'a Path,
+    /// Cause why it cannot be read; all others but the file are none then.
+    error: Option<String>,
+    /// Name by which it is stored.
+    id: Option<&'a str>,
+    /// Address of what was measured.
+    target: Option<&'a str>,
+    /// The load.
+    load: Option<&'a str>,
+    /// Its verdict, in a word.
+    verdict: Option<&'a str>,
+    /// Moment at which it began, UTC, RFC 3339.
+    started: Option<&'a str>,
+    /// None where its clock was ahead of ours.
+    age_s: Option<u64>,
+}
+
+impl Answer for StoredRun<'_> {
+    const FORMAT: &'static str = "sekisho/stored-run/1";
+}
+
+fn stored(row: &Row, now: SystemTime) -> StoredRun<'_> {
     match &row.run {
-        Err(failure) => json!({"file": row.file, "error": failure.to_string()}),
-        Ok(told) => json!({
-            "file": row.file, "id": told.id, "target": told.target, "load": told.load,
-            "verdict": told.verdict, "started": told.started,
-            "age_s": age(&told.started, now).map(|age| age.as_secs()),
-        }),
+        Err(failure) => StoredRun {
+            file: &row.file,
+            error: Some(failure.to_string()),
+            id: None,
+            target: None,
+            load: None,
+            verdict: None,
+            started: None,
+            age_s: None,
+        },
+        Ok(told) => StoredRun {
+            file: &row.file,
+            error: None,
+            id: Some(&told.id),
+            target: Some(&told.target),
+            load: Some(&told.load),
+            verdict: Some(told.verdict),
+            started: Some(&told.started),
+            age_s: age(&told.started, now).map(|age| age.as_secs()),
+        },
     }
 }
 

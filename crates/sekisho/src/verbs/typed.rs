@@ -9,15 +9,19 @@ use super::measure::HttpArgs;
 use super::measure_postgres::PostgresArgs;
 
 /// Options that say what one run keeps or prints, or what load it has: the next command has its own.
-const OF_ONE_RUN: [&str; 11] = [
+const OF_ONE_RUN: [&str; 15] = [
     "out",
     "csv",
     "hlog",
     "json",
     "expect",
     "knee",
+    "budget",
     "clients",
     "rate",
+    "steps",
+    "ramp",
+    "blip",
     "think",
     "arrivals",
     "in-flight",
@@ -58,7 +62,7 @@ pub(crate) struct Typed {
     /// What is no long option: the URL or several, scripts, short options and their values.
     targets: Vec<String>,
     /// Options with their values, in the order of the command line.
-    options: Vec<(String, Option<String>)>,
+    options: Vec<(String, Vec<String>)>,
 }
 
 impl Typed {
@@ -75,31 +79,38 @@ impl Typed {
         }
         let engine = Engine::of(engine)?;
         let known = engine.command();
-        let takes_value = |name: &str| {
+        let values_of = |name: &str| {
             let mut all = known.get_arguments();
             let found = all.find(|argument| argument.get_long() == Some(name));
-            found.is_some_and(|argument| argument.get_action().takes_values())
+            let found = found.filter(|argument| argument.get_action().takes_values());
+            found.map_or(0, |one| one.get_num_args().map_or(1, |range| range.min_values().max(1)))
         };
         let mut typed = Typed { engine, targets: Vec::new(), options: Vec::new() };
         let mut words = rest.iter();
         while let Some(word) = words.next() {
+            if word == "--" {
+                typed.targets.extend(words.cloned());
+                break;
+            }
             let Some(option) = word.strip_prefix("--") else {
                 typed.targets.push(word.clone());
                 continue;
             };
-            let (name, value) = match option.split_once('=') {
-                Some((name, value)) => (name, Some(value.to_owned())),
-                None if takes_value(option) => (option, words.next().cloned()),
-                None => (option, None),
+            let (name, mut values) = match option.split_once('=') {
+                Some((name, value)) => (name, vec![value.to_owned()]),
+                None => (option, Vec::new()),
             };
-            typed.options.push((name.to_owned(), value));
+            let rest = values_of(name).saturating_sub(values.len());
+            values.extend(words.by_ref().take(rest).cloned());
+            typed.options.push((name.to_owned(), values));
         }
         (!typed.targets.is_empty()).then_some(typed)
     }
 
     /// Values of an option, in their order.
     pub(crate) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        self.options.iter().filter(move |(one, _)| one == name).filter_map(|(_, v)| v.as_deref())
+        let all = self.options.iter().filter(move |(one, _)| one == name);
+        all.flat_map(|(_, values)| values).map(String::as_str)
     }
 
     /// True if an option is given.
@@ -127,10 +138,10 @@ impl Typed {
 
     /// With this value of an option.
     pub(crate) fn with(mut self, name: &str, value: impl ToString) -> Typed {
-        let value = Some(value.to_string());
+        let values = vec![value.to_string()];
         match self.options.iter_mut().find(|(one, _)| one == name) {
-            Some((_, old)) => *old = value,
-            None => self.options.push((name.to_owned(), value)),
+            Some((_, old)) => *old = values,
+            None => self.options.push((name.to_owned(), values)),
         }
         self
     }
@@ -147,9 +158,9 @@ impl Typed {
         for target in &self.targets {
             line += &format!(" {}", quoted(target));
         }
-        for (name, value) in &self.options {
+        for (name, values) in &self.options {
             line += &format!(" --{name}");
-            if let Some(value) = value {
+            for value in values {
                 line += &format!(" {}", quoted(value));
             }
         }
@@ -187,5 +198,18 @@ mod tests {
         let wanted = "sekisho measure postgres a.sql@2 -D x=1 --max-tries 3 --clients 1";
         assert_eq!(sql.for_another_load().with("clients", 1).line(), wanted);
         assert_eq!(typed("sekisho demo"), None);
+    }
+
+    /// The story: the body of a `--post` was printed as another URL.
+    #[test]
+    fn an_option_of_two_values_and_a_load_that_changes_are_typed_again_or_left_out() {
+        let line = "sekisho measure http http://h/?a=1&b=2 --post /path body --knee p99<1s --budget 9s --public";
+        let again = typed(line).unwrap().for_another_load().line();
+        assert_eq!(again, "sekisho measure http 'http://h/?a=1&b=2' --post /path body --public");
+        let line = "sekisho measure http http://h/ --ramp 1/s:2/s --steps=1s:2/s --blip 1s:9/s --threads 2";
+        let again = typed(line).unwrap().for_another_load().line();
+        assert_eq!(again, "sekisho measure http http://h/ --threads 2");
+        let line = "sekisho measure http --threads 2 -- http://h/";
+        assert_eq!(typed(line).unwrap().line(), "sekisho measure http http://h/ --threads 2");
     }
 }

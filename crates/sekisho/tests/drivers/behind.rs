@@ -6,6 +6,7 @@ use std::sync::{OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pgtest::Bound;
 use postgres::{Private, Settings};
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
@@ -35,7 +36,10 @@ impl Mode {
 
 /// The server of all tests here; it ends with this process.
 pub(crate) fn server() -> &'static Private {
+    // Of a program's clients, directly, and of the gate.
+    static CONNECTIONS: Bound = Bound::of(80, CLIENTS + SLOTS);
     static SERVER: OnceLock<Private> = OnceLock::new();
+    CONNECTIONS.enter();
     SERVER.get_or_init(|| {
         let parameters = [("fsync", "off"), ("shared_buffers", "16MB"), ("max_connections", "80")];
         let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned()));

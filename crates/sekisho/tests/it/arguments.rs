@@ -167,8 +167,14 @@ fn a_port_that_is_taken_is_no_fault_of_the_program() {
 
 #[test]
 fn other_arguments_that_make_no_sense() {
-    let cases: [(&[&str], &str); 10] = [
+    let cases: [(&[&str], &str); 13] = [
         (&["mesure"], "'measure'"),
+        (
+            &["ask", "slot", "garbage.jsonl"],
+            "`slot` is neither a question nor a file of a scenario; did you mean `slots`?",
+        ),
+        (&["ask", "sensitivty"], "did you mean `sensitivity`?"),
+        (&["ask", "growth", "garbage.jsonl"], "Questions: bottleneck, capacity, slots, servers"),
         (&["sim", "s.toml", "--sede", "1"], "'--seed'"),
         (&["sim"], "<SCENARIO>"),
         (&["check", "garbage.jsonl"], "nothing to check against"),

@@ -33,7 +33,27 @@ impl Ended {
     #[track_caller]
     pub(crate) fn objects(&self) -> Vec<Value> {
         let parse = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {self:?}"));
-        self.out.lines().map(parse).collect()
+        let objects: Vec<Value> = self.out.lines().map(parse).collect();
+        // Held to the schema when it ended.
+        assert!(objects.iter().all(|object| object["format"].is_string()), "{self:?}");
+        objects
+    }
+
+    /// The first object that it printed, which is of this format: `tpcc-run`.
+    #[track_caller]
+    pub(crate) fn object(&self, format: &str) -> Value {
+        let object = self.objects().into_iter().next().unwrap_or_else(|| panic!("{self:?}"));
+        let version = if format.contains('/') { "" } else { "/1" };
+        assert_eq!(object["format"], format!("sekisho/{format}{version}"), "{self:?}");
+        object
+    }
+
+    /// The same of the last such line: a server says what is next when it begins and when it ends.
+    #[track_caller]
+    pub(crate) fn last(&self, label: &str) -> &str {
+        let label = format!("  {label}: ");
+        let line = self.out.lines().rev().find_map(|line| line.strip_prefix(&label));
+        line.unwrap_or_else(|| panic!("no line `{label}`: {self:?}"))
     }
 
     /// Text after `<label>: ` in a line of its own, to the end of that line.
@@ -43,6 +63,23 @@ impl Ended {
         let line = self.out.lines().find_map(|line| line.strip_prefix(&label));
         line.unwrap_or_else(|| panic!("no line `{label}`: {self:?}"))
     }
+}
+
+/// Waits until something holds.
+#[track_caller]
+pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < end, "never {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The lines of a log that it writes, none if there is no such file.
+#[track_caller]
+pub(crate) fn lines(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect()
 }
 
 /// A command that runs. It is ended with this value.
@@ -180,6 +217,7 @@ impl Running {
             assert_fits(&out);
         }
         assert_fits(&err);
+        crate::schemas::hold(&out);
         Ended { code, out, err }
     }
 }

@@ -12,7 +12,7 @@ fn crash(folder: &Path, rest: &[&str]) -> (i32, Value) {
     let words = ["tpcc", "crash", "--under-load", "2s", "--connections", "4", "--json"];
     let ended = sekisho(folder, &[&words[..], rest].concat());
     assert!(!ended.out.is_empty(), "{ended:?}");
-    (ended.code, ended.objects().remove(0))
+    (ended.code, ended.object("tpcc-crash"))
 }
 
 fn number(round: &Value, name: &str) -> u64 {

@@ -69,10 +69,14 @@ fn a_server_that_demands_encryption_is_loaded_pressed_and_verified() {
     assert_eq!(loaded.code, 0, "{loaded:?}");
     let stress = ["stress", "--ramp", "0s", "--measure", "500ms", "--connections", "2"];
     let pressed = ends(&stress, &address("sslmode=require"));
-    assert_eq!(pressed.code, 0, "{pressed:?}");
+    // The inputs that a seed draws deviate by chance (3) in one run of twenty, which is not asked here; that each
+    // transaction goes well is.
+    assert!([0, 3].contains(&pressed.code), "{pressed:?}");
     assert!(pressed.out.contains("Verified: all"), "{pressed:?}");
     let record = std::fs::read_to_string(folder.join(pressed.after("record"))).expect("it is kept");
     assert!(record.contains("\"tls\":\"TLSv1."), "the record says so");
+    let record: serde_json::Value = serde_json::from_str(&record).expect("it is JSON");
+    assert_eq!(record["record"]["errors"], serde_json::json!({}), "{record}");
     // Nothing is said of encryption: the server's wish counts.
     assert_eq!(ends(&["verify"], url.as_str()).code, 0);
     // The certificate is for another name than the address; who signed it is right.
@@ -94,6 +98,64 @@ fn a_server_that_demands_encryption_is_loaded_pressed_and_verified() {
             assert!(said.contains(words), "{address}: {ended:?}");
         }
     }
+    server.stop().expect("it stops");
+}
+
+/// Own SQL takes the same words of libpq; what is wrong is told before the load, with the cause and the way out.
+#[test]
+fn own_sql_is_measured_on_a_way_that_is_verified() {
+    let server = encrypting_server();
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    fs::write(folder.join("one.sql"), "select 1;\n").expect("a folder of our own");
+    let url = server.url();
+    let named = url.as_str().replace("127.0.0.1", "localhost");
+    let measured = |address: &str| {
+        let load = ["--clients", "2", "--requests", "50", "--warmup", "0s"];
+        let words = [&["measure", "postgres", "one.sql", "--db", address][..], &load].concat();
+        sekisho(&folder, &words)
+    };
+    let [ca, other] =
+        ["ca.pem", "other.pem"].map(|name| format!("sslrootcert={}", fixture(name).display()));
+    for address in [
+        format!("{named}?sslmode=verify-full&{ca}"),
+        format!("{}?sslmode=verify-ca&{ca}", url.as_str()),
+    ] {
+        let ended = measured(&address);
+        assert!([0, 5].contains(&ended.code), "{address}: {ended:?}");
+    }
+    let runs = || fs::read_dir(folder.join(".sekisho/runs")).expect("it is there").count();
+    let kept = runs();
+    let cert = format!("sslcert={}", fixture("ca.pem").display());
+    let key = format!("sslkey={}", fixture("server.key").display());
+    for (address, cause, way_out) in [
+        (
+            format!("{}?sslmode=verify-full&{ca}", url.as_str()),
+            "not valid for name",
+            "sslmode=verify-ca",
+        ),
+        (
+            format!("{named}?sslmode=verify-full&{other}"),
+            "UnknownIssuer",
+            "sslrootcert=/etc/ssl/ca.pem",
+        ),
+        (
+            format!("{named}?sslmode=verify-full&{ca}&{cert}"),
+            "belong together",
+            "name both, or neither",
+        ),
+        (
+            format!("{named}?sslmode=verify-full&{ca}&{cert}&{key}"),
+            "cannot use the certificate",
+            "name the key",
+        ),
+    ] {
+        let ended = measured(&address);
+        assert_eq!(ended.code, 2, "{address}: {ended:?}");
+        let said = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(cause) && said.contains(way_out), "{address}: {ended:?}");
+    }
+    assert_eq!(runs(), kept, "nothing was measured");
     server.stop().expect("it stops");
 }
 

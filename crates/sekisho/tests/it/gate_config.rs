@@ -9,7 +9,7 @@ use postgres::{Private, Settings};
 use serde_json::Value;
 
 use crate::browser::Scratch;
-use crate::command::{Ended, PATIENCE, sekisho, start};
+use crate::command::{Ended, PATIENCE, lines, sekisho, start, until};
 use crate::tpcc::ask;
 
 /// A server with a second database, `second`, and a second user, `clerk`.
@@ -125,6 +125,9 @@ fn a_gate_runs_from_either_kind_of_file() {
         };
         assert!(!block("clerk", "paper") && block("sekisho", own), "{name}");
         assert_eq!(code(through("clerk", own, "one", sql).unwrap_err()), "28P01");
+        // It is in the log, though the file says nothing of one.
+        running.complains(" event=error from=127.0.0.1:");
+        running.complains(" tls=no sqlstate=28P01 message=\"password authentication failed");
         assert_eq!(code(through("clerk", "paper", "nowhere", sql).unwrap_err()), "3D000");
         // What is no configuration changes nothing, and one that is, drops nobody.
         office.write(name, "[nonsense]\n");
@@ -146,6 +149,77 @@ fn a_gate_runs_from_either_kind_of_file() {
         ended_well(&ended, name, own);
     }
     office.server.stop().expect("it stops");
+}
+
+/// The story: of 99 keys of PgBouncer's SET changed 14, and of 46 others it said that the file must be changed and
+/// RELOAD be said, which PgBouncer does not ask for.
+#[test]
+fn keys_that_the_console_sets_count_until_the_file_is_read_again() {
+    let office = Office::new();
+    let folder = office.folder();
+    let ini = format!("{}admin_users = sekisho\n", office.ini());
+    office.write("set.ini", &ini);
+    office.write("set.toml", &translate("set.ini", &ini, &Disk).expect("it can be"));
+    for name in ["set.ini", "set.toml"] {
+        let words = ["gate", "postgres", "--config", name, "--listen", "127.0.0.1:0", "--json"];
+        let running = start(&folder, &words);
+        let address = listening(&running.says("\n"));
+        let url = |database: &str| {
+            format!("postgresql://sekisho:{}@{address}/{database}", office.password)
+        };
+        let code = |sql: &str| {
+            let told = ask(&url("pgbouncer"), sql)
+                .map_err(|error| error.code().unwrap().code().to_owned());
+            told.map(drop)
+        };
+        let shown = |key: &str| configured(&url("pgbouncer"), key);
+        assert!(in_block(&url("one")), "in transaction mode");
+        assert_eq!(shown("pool_mode"), ("transaction, session, transaction".into(), "yes".into()));
+        assert_eq!(code("set query_wait_timeout = 9"), Ok(()));
+        assert_eq!(code("set pool_mode = statement"), Ok(()));
+        assert!(!in_block(&url("one")), "{name}: it counts at once");
+        assert!(in_block(&url("two")), "what a database says itself stays");
+        // Each stays beside the others, whichever way it goes.
+        assert_eq!(code("set log_disconnections = 0"), Ok(()));
+        assert_eq!(shown("query_wait_timeout").0, "9");
+        assert!(!in_block(&url("one")), "{name}");
+        // What the file could not say changes nothing.
+        for wrong in ["pool_mode = often", "auth_file = '/nowhere/at/all'", "auth_type = ldap"] {
+            assert_eq!(code(&format!("set {wrong}")), Err("22023".into()), "{wrong}");
+        }
+        assert!(!in_block(&url("one")), "{name}");
+        // What does not count while it runs is told as before.
+        assert_eq!(code("set listen_port = 7"), Err("55000".into()));
+        // What changes nothing here is taken as in the file.
+        assert_eq!(code("set pidfile = x"), Ok(()));
+        assert_eq!(code("reload"), Ok(()));
+        assert!(in_block(&url("one")), "{name}: the file says so");
+        assert_eq!(shown("query_wait_timeout").0, "120");
+        assert_eq!(code("set max_db_connections = 3"), Ok(()));
+        assert!(in_block(&url("one")), "what was set before the file was read is forgotten");
+        running.signal("TERM");
+        assert_eq!(running.ended(PATIENCE).code, 0);
+    }
+    office.server.stop().expect("it stops");
+}
+
+/// The value of a key as the console shows it, and whether it says that SET changes it.
+fn configured(console: &str, key: &str) -> (String, String) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("it has nothing behind it").block_on(async {
+        let (client, connection) =
+            tokio_postgres::connect(console, tokio_postgres::NoTls).await.expect("it gets in");
+        tokio::spawn(connection);
+        let rows = client.simple_query("show config").await.expect("it is shown");
+        let found = rows.into_iter().find_map(|message| match message {
+            tokio_postgres::SimpleQueryMessage::Row(row) if row.get("key") == Some(key) => {
+                let text = |column| row.get(column).unwrap_or_default().to_owned();
+                Some((text("value"), text("changeable")))
+            }
+            _ => None,
+        });
+        found.unwrap_or_else(|| panic!("no {key}"))
+    })
 }
 
 /// Every pool was there, all was logged, and nothing that nobody should know.
@@ -182,6 +256,68 @@ fn ended_well(ended: &Ended, name: &str, own: &str) {
     // What does nothing is told with its line, where the file says it.
     let told = ended.err.contains("note: gate.ini:14: `tcp_socket_buffer` does nothing");
     assert_eq!(told, name == "gate.ini", "{ended:?}");
+}
+
+/// The story: SIGUSR1 ended a gate that had no access log, with everybody who was in; and `log.access` of a file that
+/// was read anew was taken by nobody and told to nobody.
+#[test]
+fn an_access_log_begins_moves_and_ends_with_a_reload_and_its_signal_harms_no_gate() {
+    let office = Office::new();
+    let folder = office.folder();
+    let toml = translate("gate.ini", &office.ini(), &Disk).expect("it can be");
+    let with = |access: &str| office.write("gate.toml", &format!("{access}\n{toml}"));
+    with("");
+    let words = ["gate", "postgres", "--config", "gate.toml", "--listen", "127.0.0.1:0", "--json"];
+    let running = start(&folder, &words);
+    let address = listening(&running.says("\n"));
+    let asks_of = |database: &str| {
+        let url = format!("postgresql://sekisho:{}@{address}/{database}", office.password);
+        assert_eq!(ask(&url, "select 1").expect("it serves"), ["1"]);
+    };
+    let asks = |times: usize| (0..times).for_each(|_| asks_of("one"));
+    let reloaded = |access: &str, wanted: &str| {
+        with(access);
+        running.signal("HUP");
+        running.complains(wanted);
+    };
+    asks(1);
+    running.signal("USR1");
+    asks(1);
+    let [first, moved, second] =
+        ["first.log", "first.log.1", "second.log"].map(|name| folder.join(name));
+    reloaded("log.access = \"first.log\"", "event=reload databases=");
+    asks(2);
+    until("two lines", || lines(&first).len() >= 2);
+    // One that cannot be written changes nothing, and says so.
+    reloaded(
+        "log.access = \"no/such/second.log\"",
+        "cannot write the access log no/such/second.log",
+    );
+    running.complains("name a file in a folder that exists");
+    asks(1);
+    until("three lines", || lines(&first).len() >= 3);
+    fs::rename(&first, &moved).expect("it is there");
+    running.signal("USR1");
+    until("a file of the old name", || {
+        asks(1);
+        first.exists()
+    });
+    with("log.access = \"second.log\"");
+    running.signal("HUP");
+    until("another file", || second.exists());
+    until("a line in it", || {
+        asks(1);
+        !lines(&second).is_empty()
+    });
+    // Lines of before may still wait to be written where they were to go; what is asked of this database comes behind.
+    asks_of("two");
+    let is_behind = |path: &Path| lines(path).iter().any(|line| line["database"] == "two");
+    until("its line", || is_behind(&second));
+    assert!(!is_behind(&first), "nothing goes there any more");
+    running.signal("TERM");
+    let ended = running.ended(PATIENCE);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    office.server.stop().expect("it stops");
 }
 
 /// A file that a gate could start from, five lines long.
@@ -282,7 +418,7 @@ fn a_file_is_looked_at_without_a_gate() {
     }
     assert!(ended.out.lines().all(|line| line.chars().count() <= 80), "{ended:?}");
     let ended = sekisho(&folder, &["gate", "postgres", "--check", "good.ini", "--json"]);
-    assert_eq!(ended.objects()[0]["databases"][0], "a", "{ended:?}");
+    assert_eq!(ended.object("gate-postgres-check")["databases"][0], "a", "{ended:?}");
     write(
         "odd.ini",
         &format!(

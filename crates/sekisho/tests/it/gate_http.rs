@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::browser::{Driven, Scratch, keep};
-use crate::command::{PATIENCE, Running, sekisho, start};
+use crate::command::{PATIENCE, Running, lines, sekisho, start, until};
 
 /// A server that answers every request after a while, one a connection.
 fn server(after: Duration) -> u16 {
@@ -52,15 +52,6 @@ fn get(at: &str, path: &str) -> String {
     ask(at, &format!("GET {path}"), "").expect("it answers")
 }
 
-#[track_caller]
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < end, "never {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
 /// A gate from the file `gate.toml` of a folder, and its two addresses.
 fn from_file(folder: &Path) -> (Running, String, String) {
     let running = start(folder, &["gate", "http", "--config", "gate.toml", "--json"]);
@@ -69,11 +60,6 @@ fn from_file(folder: &Path) -> (Running, String, String) {
     let at = |name: &str| first[name].as_str().expect("an address").to_owned();
     let (listening, http) = (at("listening"), at("http"));
     (running, listening, http)
-}
-
-fn lines(path: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(path).unwrap_or_default();
-    text.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect()
 }
 
 #[test]
@@ -139,6 +125,67 @@ fn a_gate_from_a_file_is_changed_by_hangup_and_leaves_by_term_when_that_was_anno
     assert!(began.elapsed() >= Duration::from_millis(1500), "{:?}", began.elapsed());
     assert!(TcpStream::connect(&listening).is_err());
     assert!(lines(&log).iter().any(|line| line["path"] == "/late"));
+}
+
+/// The story: the gate kept its old log, and said that another counts after a restart.
+#[test]
+fn an_access_log_begins_moves_and_ends_with_a_reload() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let port = server(Duration::ZERO);
+    let with = |log: &str| {
+        let text = format!(
+            "format = 1\nlisten = [\"127.0.0.1:0\"]\nadmin.http = \"127.0.0.1:0\"\npool.slots = 2\n{log}\
+             [[server]]\nhost = \"127.0.0.1\"\nport = {port}\n"
+        );
+        fs::write(folder.join("gate.toml"), text).expect("a folder of our own");
+    };
+    with("");
+    let (running, listening, _) = from_file(&folder);
+    running.signal("USR1");
+    let get_from = |path: &str| assert!(get(&listening, path).ends_with("ok"));
+    get_from("/unlogged");
+    let [first, second] = ["first.log", "second.log"].map(|name| folder.join(name));
+    let paths = |file: &Path| -> Vec<String> {
+        let path = |line: &Value| line["path"].as_str().expect("a path").to_owned();
+        lines(file).iter().map(path).collect()
+    };
+    let has = |file: &Path, wanted: &str| paths(file).iter().any(|path| path == wanted);
+    // Until it is taken, a request has a line where it had one before.
+    let taken = |log: &str, file: &Path, path: &str| {
+        with(log);
+        running.signal("HUP");
+        until(path, || {
+            get_from(path);
+            has(file, path)
+        });
+    };
+    taken("log.access = \"first.log\"\n", &first, "/1");
+    assert!(!has(&first, "/unlogged"));
+    with("log.access = \"no/such/third.log\"\n");
+    running.signal("HUP");
+    running.complains("goes on as it was");
+    get_from("/2");
+    until("the old one goes on", || has(&first, "/2"));
+    taken("log.access = \"second.log\"\nlog.query = true\n", &second, "/3?q");
+    get_from("/4?q");
+    until("a line", || has(&second, "/4?q"));
+    assert!(!paths(&first).iter().any(|path| path.starts_with("/4")));
+    with("");
+    running.signal("HUP");
+    // No line comes any more.
+    until("none is kept", || {
+        let had = lines(&second).len();
+        get_from("/5");
+        thread::sleep(Duration::from_millis(100));
+        lines(&second).len() == had
+    });
+    running.signal("TERM");
+    let ended = running.ended(PATIENCE);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let told = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("cannot write the access log no/such/third.log: "), "{ended:?}");
+    assert!(told.contains("name a file in a folder that exists"), "{ended:?}");
 }
 
 #[test]

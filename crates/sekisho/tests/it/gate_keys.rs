@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use gatefile::{Disk, Loaded, read, to_monitor};
 use monitor::{Config, Finished, Handle, Monitor, PoolStats, Stats};
+use pgtest::Bound;
 use pgwire::auth::Credential;
 use pgwire::secrets::MockKey;
 use postgres::{Private, Settings};
@@ -27,7 +28,10 @@ struct Office {
 }
 
 fn office() -> &'static Office {
+    // PostgreSQL's own number, and as many as a test here has at once.
+    static CONNECTIONS: Bound = Bound::of(100, 12);
     static OFFICE: OnceLock<Office> = OnceLock::new();
+    CONNECTIONS.enter();
     OFFICE.get_or_init(|| {
         let parameters = vec![("fsync".to_owned(), "off".to_owned())];
         let server = Private::start(&Settings { parameters, ..Settings::default() }).unwrap();
@@ -359,6 +363,32 @@ fn a_pool_of_one_slot_before_two_servers_is_taken() {
     let clients = [0, 1].map(|_| gate.try_enter(user, &password, "pair").unwrap());
     for client in clients.iter().cycle().take(6) {
         assert_eq!(gate.ask(client, "select 'served'").unwrap(), "served");
+    }
+    gate.end();
+}
+
+/// Each job went to the host whose turn it was, and had a connection made there and the other's closed for it.
+#[test]
+fn one_connection_before_two_servers_is_kept_for_all_jobs() {
+    let gate = Gate::of(Said {
+        tables: "[[database]]\nname = \"pair\"\ndbname = \"DATABASE\"\n\
+                 server = [{ HERE }, { HERE }]\nslots = 4\nslots-all = 1\n\
+                 [[database]]\nname = \"half\"\ndbname = \"DATABASE\"\n\
+                 server = [{ host = \"127.0.0.1\", port = 1 }, { HERE }]\nslots-all = 1\n",
+        ..Said::default()
+    });
+    let (user, password) = ("sekisho", office().password.clone());
+    for name in ["pair", "half"] {
+        let clients = [0, 1, 2].map(|_| gate.try_enter(user, &password, name).unwrap());
+        let asked = clients.iter().cycle().take(9).map(|client| {
+            let asked = gate.ask(client, "select pg_backend_pid()").unwrap();
+            let stats = gate.stats();
+            let pool = stats.pools.iter().find(|pool| pool.database == name).unwrap();
+            assert!(pool.servers <= 1, "{name}: {} connections", pool.servers);
+            asked
+        });
+        let asked: std::collections::BTreeSet<String> = asked.collect();
+        assert_eq!(asked.len(), 1, "{name}: one connection for all, also where the first is down");
     }
     gate.end();
 }

@@ -28,7 +28,7 @@ fn each_test_is_told_with_what_was_done_and_seen() {
     let both = ["serializable,repeatable-read", "--execute", "functions", "--seed", "9", "--json"];
     let strong = sekisho(&folder, &[&words[..], &both].concat());
     assert_eq!(strong.code, 0, "{strong:?}");
-    let object = &strong.objects()[0];
+    let object = &strong.object("tpcc-acid");
     assert_eq!((&object["verdict"], &object["verified"]), (&"holds".into(), &true.into()));
     let suites = object["suites"].as_array().expect("a list");
     assert_eq!(suites.len(), 2);

@@ -26,7 +26,9 @@ fn a_monitor_shares_slots_tells_what_it_saw_and_records_it() {
     let url = server.url();
     let listens = ["gate", "postgres", "--listen", "127.0.0.1:0", "--db", url.as_str()];
     for mode in ["session", "transaction", "statement"] {
-        let rest = ["--slots", "2", "--mode", mode, "--record", "gate.jsonl"];
+        let log = format!("{mode}.log");
+        let mut rest = vec!["--slots", "2", "--mode", mode, "--record", "gate.jsonl"];
+        rest.extend(["--access-log", &log]);
         let running = start(&folder, &[&listens[..], &rest].concat());
         let said = running.says("next: psql ");
         let (_, rest) = said.split_once("listening on ").expect("it says so");
@@ -49,7 +51,8 @@ fn a_monitor_shares_slots_tells_what_it_saw_and_records_it() {
         assert_eq!(ask(&wrong, "select 1").unwrap_err().code().unwrap().code(), "28P01");
         let psql = server.programs().folder().join("psql");
         if psql.exists() {
-            let told = Command::new(psql).args([&gated, "-Atc", "select 'psql'"]).output().unwrap();
+            let told =
+                Command::new(&psql).args([&gated, "-Atc", "select 'psql'"]).output().unwrap();
             assert_eq!(String::from_utf8_lossy(&told.stdout), "psql\n", "{told:?}");
         }
         running.signal("TERM");
@@ -62,6 +65,14 @@ fn a_monitor_shares_slots_tells_what_it_saw_and_records_it() {
         let recording = Recording::read(BufReader::new(file), 1000).expect("it can be read");
         assert!(recording.steps.len() >= 12, "{}", recording.steps.len());
         assert_eq!(recording.replay(), Ok(()));
+        let next = ended.last("next").strip_prefix("sekisho ").expect("a command of ours");
+        let next: Vec<&str> = next.split(' ').collect();
+        assert_eq!(next, ["replay", "gate.jsonl"]);
+        assert_eq!(sekisho(&folder, &next).code, 0);
+        let lines = std::fs::read_to_string(folder.join(&log)).expect("it was written");
+        let served = lines.lines().filter(|line| line.contains(r#""outcome":"served""#)).count();
+        let asked = 6 + usize::from(psql.exists());
+        assert_eq!(served, asked, "{mode}: {lines}");
     }
     server.stop().expect("it stops");
 }

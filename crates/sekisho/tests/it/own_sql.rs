@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::browser::Scratch;
-use crate::command::{Ended, sekisho};
+use crate::command::{Ended, PATIENCE, sekisho, start};
 use crate::site::alone;
 use crate::tpcc::{ask, database};
 
@@ -38,6 +38,9 @@ fn own_sql_goes_round_the_loop() {
     let _alone = alone();
     let (scratch, url) = shop("own_loop");
     let folder = scratch.join("");
+    // A statement that waits: on a machine that is busy otherwise, more clients still have a higher throughput.
+    fs::write(folder.join("browse.sql"), format!("select pg_sleep(0.02);\n{BROWSE}"))
+        .expect("a folder of our own");
     let files = ["browse.sql@4", "pay.sql", "--db", &url, "--duration", "2s", "--warmup", "200ms"];
     let measured = measure(&folder, &[&files[..], &["--clients", "1,2,4"]].concat());
     assert!([0, 5].contains(&measured.code), "{measured:?}");
@@ -91,7 +94,7 @@ fn an_expectation_of_one_script_is_judged() {
         ["browse.sql", "pay.sql", "--db", &url, "--requests", "200", "--clients", "1", "--json"];
     let slow = measure(&folder, &[&words[..], &["--expect", "p50(pay.sql)<1us"]].concat());
     assert!([3, 5].contains(&slow.code), "{slow:?}");
-    let object = slow.objects().remove(0);
+    let object = slow.object("measure");
     assert!(object.to_string().contains("pay.sql"), "{object}");
     let open =
         ["browse.sql", "--db", &url, "--rate", "50/s", "--duration", "1s", "--arrivals", "fixed"];
@@ -107,12 +110,39 @@ fn the_knee_of_own_sql_is_found() {
     // One connection does a hundred a second at most: beyond that arrivals wait without end.
     fs::write(folder.join("slow.sql"), "select pg_sleep(0.01);\n").expect("a folder of our own");
     let words = ["slow.sql", "--db", &url, "--connections", "1", "--knee", "p90<200ms"];
-    let found = measure(&folder, &[&words[..], &["--duration", "1s", "--json"]].concat());
+    let short = ["--duration", "1s", "--budget", "30s", "--json"];
+    let found = measure(&folder, &[&words[..], &short].concat());
     assert!([0, 4].contains(&found.code), "{found:?}");
     let object = found.objects().remove(0);
     let high = object["knee_high_per_s"].as_f64().unwrap_or_else(|| panic!("{object}"));
     // Within a second four times as many must be seen to wait.
     assert!(high > 20.0 && high < 400.0, "{object}");
+}
+
+/// Each transaction may have another connection to the server, and the statements are there all the same.
+#[test]
+fn prepared_statements_are_measured_through_a_gate_in_transaction_mode() {
+    let (scratch, url) = shop("own_gate");
+    let folder = scratch.join("");
+    let gate = ["gate", "postgres", "--listen", "127.0.0.1:0", "--slots", "2", "--db", &url];
+    let running = start(&folder, &gate);
+    let said = running.says("next: psql ");
+    let (_, rest) = said.split_once("listening on ").expect("it says so");
+    let address = rest.split(' ').next().expect("it says where");
+    let (account, _) = url.split_once('@').expect("there is a password");
+    let through = format!("{account}@{address}/own_gate");
+    let load = ["--clients", "5", "--requests", "400", "--warmup", "0s", "--json"];
+    for protocol in ["prepared", "extended", "simple"] {
+        let files = ["browse.sql", "pay.sql", "--protocol", protocol, "--db", &through];
+        let measured = measure(&folder, &[&files[..], &load].concat());
+        assert!([0, 5].contains(&measured.code), "{protocol}: {measured:?}");
+        let object = measured.object("measure");
+        assert_eq!(object["all"]["errors"], serde_json::json!({}), "{protocol}: {object}");
+    }
+    let sold = ask(&url, "select sum(sold) from item").expect("it is there");
+    assert_eq!(sold, ["600"], "half of the transactions pay");
+    running.signal("TERM");
+    assert_eq!(running.ended(PATIENCE).code, 0);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::tpcc::{ask, database, server};
 const SHORT: [&str; 6] = ["--ramp", "0s", "--measure", "2s", "--connections", "2"];
 
 /// Directories that the user of servers may enter.
-fn directories(scratch: &Scratch, owner: Option<(u32, u32)>) -> (Vec<PathBuf>, String) {
+pub(crate) fn directories(scratch: &Scratch, owner: Option<(u32, u32)>) -> (Vec<PathBuf>, String) {
     let open = |path: &Path| {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
     };
@@ -69,7 +69,7 @@ fn a_database_that_is_named_is_planned_then_placed_then_put_back() {
 
     let applied = place(&folder, &[&words[..], &["--apply", "--json"]].concat());
     assert_eq!(applied.code, 0, "{applied:?}");
-    let object = &applied.objects()[0];
+    let object = &applied.object("tpcc-place");
     assert_eq!((&object["applied"], &object["verified"]), (&true.into(), &true.into()));
     assert_eq!(object["verdict"], "placed", "as the text says");
     assert_eq!(ask(&url, spaces).expect("it is there"), ["19"]);

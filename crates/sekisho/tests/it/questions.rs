@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::arguments::SCENARIO;
 use crate::browser::Scratch;
-use crate::command::{Ended, sekisho};
+use crate::command::{Ended, PATIENCE, sekisho, shell};
 
 /// Calls the program where the scenario of a pool before a processor is `s.toml`: 50 jobs a second of
 /// 10 ms.
@@ -48,6 +48,78 @@ fn every_question_says_its_verdict_first_and_what_to_type_next() {
     }
 }
 
+/// The command that an answer ends with, in one line.
+#[track_caller]
+fn next(ended: &Ended) -> String {
+    let (_, command) = ended.out.split_once("\n  next: ").unwrap_or_else(|| panic!("{ended:?}"));
+    command.trim_end().replace(&format!(" \\\n{}", " ".repeat(10)), " ")
+}
+
+#[test]
+fn the_next_command_can_be_typed_whatever_file_and_names_are_called() {
+    let scratch = Scratch::new();
+    let two = "[[class]]\nname = \"it's a\"\nrate = \"5/s\"\nroute = [\"pool\"]\n\n[[class]]";
+    let scenario = SCENARIO.replacen("[[class]]", two, 1).replace("\"cpu\"", "\"-cpu\"");
+    fs::write(scratch.join("my file.toml"), scenario).expect("a folder of our own");
+    let class = r"--class 'it'\''s a' --seed 7";
+    for (line, wanted) in [
+        (
+            "ask holds 'my file.toml' --load 1.2x --slo 'mean<1s'",
+            "ask capacity 'my file.toml' --slo 'mean<1s'",
+        ),
+        ("ask holds 'my file.toml' --load 1.2x", "ask bottleneck 'my file.toml'"),
+        ("ask holds 'my file.toml' --load 30x", "ask servers 'my file.toml' --load 30x"),
+        (
+            r"ask capacity 'my file.toml' --slo 'mean(it'\''s a)<1ms'",
+            r"ask servers 'my file.toml' --load 1x --slo 'mean(it'\''s a)<1ms'",
+        ),
+        ("ask capacity 'my file.toml' --slo 'p99<1s'", "ask bottleneck 'my file.toml'"),
+        ("ask bottleneck 'my file.toml'", "ask servers 'my file.toml' --of=-cpu --load 2x"),
+        ("ask servers 'my file.toml' --load 3x", "ask bottleneck 'my file.toml'"),
+    ] {
+        let line = format!("sekisho {line} {class} --max-requests 100000");
+        let ended = shell(&scratch.join(""), &line).ended(PATIENCE);
+        let typed = next(&ended);
+        assert_eq!(typed, format!("sekisho {wanted} {class}"), "{line}: {ended:?}");
+        // As it is printed, broken over lines.
+        let (_, printed) = ended.out.split_once("\n  next: ").expect("it was found above");
+        let again =
+            shell(&scratch.join(""), &format!("{} --max-requests 100000", printed.trim_end()));
+        let again = again.ended(PATIENCE);
+        assert!([0, 3, 4].contains(&again.code), "{typed}: {again:?}");
+    }
+}
+
+#[test]
+fn every_verb_of_models_quotes_the_file_in_its_next_command() {
+    let scratch = Scratch::new();
+    fs::write(scratch.join("-it's a.toml"), SCENARIO).expect("a folder of our own");
+    let file = r"'./-it'\''s a.toml'";
+    for (words, wanted) in [
+        ("sim", format!("sekisho solve {file}")),
+        ("solve", format!("sekisho sim {file}")),
+        ("sim --sweep gate.pool.slots=1,2", format!("sekisho ask sensitivity {file}")),
+    ] {
+        let line = format!(r"sekisho {words} -- '-it'\''s a.toml'");
+        let ended = shell(&scratch.join(""), &line).ended(PATIENCE);
+        let typed = next(&ended);
+        assert_eq!(typed, wanted, "{line}: {ended:?}");
+        let again = shell(&scratch.join(""), &typed).ended(PATIENCE);
+        assert!([0, 4].contains(&again.code), "{typed}: {again:?}");
+    }
+}
+
+#[test]
+fn capacity_calls_the_limit_by_formula_what_the_objective_limits() {
+    let scratch = Scratch::new();
+    for slo in ["p99<200ms", "mean<20ms"] {
+        let ended = call(&scratch, &["ask", "capacity", "s.toml", "--slo", slo]);
+        let flat = ended.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(&format!("By formula, {slo} holds up to ")), "{ended:?}");
+        assert!(!flat.contains("on the mean"), "{ended:?}");
+    }
+}
+
 #[test]
 fn a_question_that_makes_no_sense_is_refused() {
     let scratch = Scratch::new();
@@ -86,7 +158,7 @@ fn a_sweep_has_a_row_a_point_in_every_form() {
     ];
     let ended = call(&scratch, &sweep);
     assert_eq!(ended.code, 4, "20,000 requests are not precise: {ended:?}");
-    assert!(ended.out.starts_with("NOT PRECISE: 6 points"), "{}", ended.out);
+    assert!(ended.out.starts_with("inconclusive, not precise: 6 points"), "{}", ended.out);
     for row in ["1 / 20/s ", "2 / 60/s ", "2 / 200/s  "] {
         assert!(ended.out.contains(row), "{}", ended.out);
     }

@@ -11,6 +11,8 @@ use measure::{
 };
 use solve::SaturatedLoop;
 
+use crate::browser::Scratch;
+
 /// Documents that are asked for: name, bytes, weight.
 pub(crate) const DOCUMENTS: [(&str, u64, u32); 3] =
     [("1k", 1_000, 10), ("20k", 20_000, 5), ("100k", 100_000, 5)];
@@ -59,6 +61,8 @@ fn header(clients: u32) -> RunHeader {
         warmup_s: 0.0,
         classes: DOCUMENTS.iter().map(class).collect(),
         settings: [("idle".into(), "sleep".into())].into(),
+        part: None,
+        merged: Vec::new(),
     }
 }
 
@@ -106,4 +110,21 @@ pub(crate) fn write(path: &Path, record: &RunRecord) {
 pub(crate) fn read(path: &Path) -> RunRecord {
     let file = File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     measure::read_run(std::io::BufReader::new(file)).expect("the program writes what it reads")
+}
+
+/// The tests of the Python package read these records too, whose truth is known.
+#[test]
+fn the_records_that_python_reads_are_these() {
+    let scratch = Scratch::new();
+    for clients in [1, 32] {
+        let name = format!("{clients}.jsonl");
+        let made = scratch.join(&name);
+        write(&made, &record(clients));
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python/tests").join(&name);
+        if std::fs::read(&kept).ok() != std::fs::read(&made).ok() {
+            let new = Path::new(env!("CARGO_TARGET_TMPDIR")).join(&name);
+            std::fs::copy(&made, &new).expect("a folder of our own");
+            panic!("python/tests/{name} is another; cp {} python/tests/", new.display());
+        }
+    }
 }

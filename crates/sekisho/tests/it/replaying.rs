@@ -15,7 +15,7 @@ use sim::{Class, Demand, GateNode, Load, Network, Options, Plan, Station, Statio
 use workload::{Arrivals, Dist};
 
 use crate::browser::Scratch;
-use crate::command::{Ended, PATIENCE, sekisho, start};
+use crate::command::{Ended, PATIENCE, sekisho, shell, start};
 use crate::site::{alone, server};
 
 /// Two classes before three slots with room for five, made by the simulator.
@@ -124,6 +124,60 @@ fn a_live_gates_recording_holds_and_is_simulated_as_it_was() {
     assert_eq!(gates[2]["gate"]["servers"][0]["slots"], 8);
 }
 
+/// The story: a recording was read as a scenario's TOML, whose first brace was said to be no key. What is told is typed.
+#[test]
+fn a_recording_where_a_scenario_or_a_run_is_needed_is_told_what_takes_it() {
+    let (_scratch, folder) = kept(&recording());
+    fs::rename(folder.join("gate.rec"), folder.join("a gate.rec")).expect("it is there");
+    for (verb, wanted) in [
+        (&["ask", "a gate.rec", "--clients", "8"][..], "a scenario"),
+        (&["ask", "bottleneck", "a gate.rec"], "a scenario"),
+        (&["solve", "a gate.rec"], "a scenario"),
+        (&["fit", "a gate.rec"], "a run"),
+        (&["check", "a gate.rec", "--expect", "p99<1s"], "a run"),
+        (&["report", "a gate.rec"], "a run"),
+    ] {
+        let ended = sekisho(&folder, verb);
+        assert_eq!(ended.code, 2, "{ended:?}");
+        let needed = format!("a gate.rec is a gate's recording, and {wanted} is needed.");
+        assert!(words(&ended.err).contains(&needed), "{ended:?}");
+        let typed: Vec<&str> =
+            ended.err.lines().filter(|line| line.starts_with("    sekisho ")).collect();
+        assert_eq!(typed.len(), 2, "{ended:?}");
+        if verb[0] == "solve" {
+            for line in typed {
+                let ended = shell(&folder, line.trim()).ended(PATIENCE);
+                assert_eq!(ended.code, 0, "{line}: {ended:?}");
+            }
+        }
+    }
+}
+
+/// Typed as printed, a name with a space in it too.
+#[test]
+fn a_gate_that_recorded_names_the_command_that_replays_it() {
+    let _live = alone();
+    let origin = server();
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let upstream = origin.address().to_string();
+    let call = ["gate", "http", "--listen", "127.0.0.1:0", "--upstream", &upstream];
+    let running =
+        start(&folder, &[&call[..], &["--slots", "2", "--record", "a gate.rec"]].concat());
+    let said = running.says("next: curl ");
+    let (_, address) = said.split_once("listening on ").expect("it says so");
+    ask(address.split(' ').next().expect("it says where"), "/1k", 5);
+    running.signal("TERM");
+    let ended = running.ended(PATIENCE);
+    origin.stop();
+    assert_eq!(ended.code, 0, "{ended:?}");
+    assert!(words(&ended.out).contains("recorded: a gate.rec"), "{ended:?}");
+    assert_eq!(ended.last("next"), "sekisho replay 'a gate.rec'", "{ended:?}");
+    let replayed = shell(&folder, ended.last("next")).ended(PATIENCE);
+    assert_eq!(replayed.code, 0, "{replayed:?}");
+    assert!(replayed.out.starts_with("holds: "), "{replayed:?}");
+}
+
 #[test]
 fn a_recording_says_what_is_in_it() {
     let recording = recording();
@@ -199,7 +253,7 @@ fn other_gates_are_compared_with_the_recorded_one() {
         "have the fate and the wait of the recording, to the nanosecond",
         "gate 4: slots 2+1, shortest-job, room 50",
         "Holds are as recorded, with at most 3 jobs at work",
-        "jobs were never started, so that nobody knows their holds",
+        "never started, with a hold that nobody knows",
         "The recording ends before the gate did",
     ] {
         assert!(told.contains(wanted), "no `{wanted}` in {told}");

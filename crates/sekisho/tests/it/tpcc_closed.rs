@@ -6,8 +6,10 @@ use std::path::Path;
 
 use crate::browser::{Scratch, open};
 use crate::command::{Ended, sekisho};
+use crate::examples::{names_its_server, promised};
 use crate::records;
 use crate::site::alone;
+use crate::tpcc::server;
 use crate::tpcc_records::{demand, paced, stressed, write};
 
 /// Records at 1, 2, 4 and 8 connections, and the words that fit them.
@@ -95,46 +97,75 @@ fn what_is_no_closed_load_or_another_one_is_refused() {
     assert!(html.contains("class=\"verdict measured\"") && !html.contains("verdict holds"));
 }
 
-/// Few clients, short runs: whichever way is the better one, all of both is there.
-#[test]
-fn the_demo_of_the_monitor_compares_both_ways() {
-    let scratch = Scratch::new();
-    let folder = scratch.join("");
-    let _live = alone();
-    let words = ["demo", "monitor", "--warehouses", "1", "--clients", "2,8", "--slots", "2"];
-    let ended = sekisho(&folder, &[&words[..], &["--ramp", "0s", "--measure", "500ms"]].concat());
-    assert!([0, 3, 4].contains(&ended.code), "{ended:?}");
+/// As often as a demo is begun again that ends with what the help names and its example does not promise.
+const TRIES: usize = 8;
+
+/// A demo in a folder of its own, until it ends as the help promises of its example. As short as it is here,
+/// chance or other programs may have it end with the other codes that the help names: then it is begun again.
+/// Any other code is none that the help knows.
+fn until_promised(demo: &[&str], rest: &[&str]) -> (Scratch, Ended) {
+    let (codes, named) = promised(demo);
+    assert!(
+        codes.len() < named.len() && codes.iter().all(|code| named.contains(code)),
+        "{named:?}"
+    );
+    let release = server().programs().version();
+    let line = format!("sekisho {}", demo.join(" "));
+    let mut tries = Vec::new();
+    for _ in 0..TRIES {
+        let scratch = Scratch::new();
+        let ended = sekisho(&scratch.join(""), &[demo, rest].concat());
+        assert!(named.contains(&ended.code), "{line}, {named:?}: {ended:?}");
+        if codes.contains(&ended.code) {
+            names_its_server(&line, &ended, release);
+            return (scratch, ended);
+        }
+        tries.push(ended);
+    }
+    panic!("{line} never ended with {codes:?}: {tries:?}");
+}
+
+/// The records that are kept in a folder.
+fn kept(folder: &Path) -> usize {
     let kept = fs::read_dir(folder.join(".sekisho/runs")).expect("runs are kept");
     let names = kept.map(|file| file.expect("readable").file_name().into_string().expect("ours"));
-    assert_eq!(names.filter(|name| name.ends_with(".tpcc.json")).count(), 10, "{ended:?}");
+    names.filter(|name| name.ends_with(".tpcc.json")).count()
+}
+
+/// Few clients, short runs, but one warehouse: without the monitor most of the clients wait for each other there.
+#[test]
+fn the_demo_of_the_monitor_compares_both_ways() {
+    let _live = alone();
+    let demo = ["demo", "monitor"];
+    let rest = ["--warehouses", "1", "--clients", "2,32", "--slots", "2", "--ramp", "0s"];
+    let (scratch, ended) = until_promised(&demo, &[&rest[..], &["--measure", "500ms"]].concat());
+    let folder = scratch.join("");
+    assert_eq!(kept(&folder), 10, "{ended:?}");
     let said = flat(&ended.out);
     assert!(said.contains(" clients are served directly and "), "{ended:?}");
     assert!(said.contains("Behind the monitor 2 are"), "{ended:?}");
+    let json = ["--clients", "2", "--slots", "2", "--ramp", "0s", "--measure", "500ms", "--json"];
+    let told = sekisho(&folder, &[&["demo", "monitor", "--warehouses", "1"], &json[..]].concat());
+    assert_eq!(told.object("demo-monitor")["rows"][0]["clients"], 2, "{told:?}");
     let page = open(&folder.join("sekisho-demo-monitor.html"), (1200, 900));
     assert_eq!(page.root_data("errors"), Some("0"), "{:?}", page.script_messages());
     assert!(page.dom.contains("Throughput against clients"));
 }
 
-/// As short as it goes. Where the machine is busy with other things the model may fit nothing (6), or
-/// the runs be of no use (5); what it says of that is looked at then.
+/// As short as it goes.
 #[test]
 fn the_demo_on_postgresql_closes_the_loop() {
-    let scratch = Scratch::new();
-    let folder = scratch.join("");
     let _live = alone();
-    let words = ["demo", "postgres", "--warehouses", "1", "--connections", "1,2,4"];
-    let ended = sekisho(&folder, &[&words[..], &["--ramp", "0s", "--measure", "1500ms"]].concat());
-    assert!([0, 3, 4, 5, 6].contains(&ended.code), "{ended:?}");
-    let kept = fs::read_dir(folder.join(".sekisho/runs")).expect("runs are kept");
-    let names = kept.map(|file| file.expect("readable").file_name().into_string().expect("ours"));
-    let kept = names.filter(|name| name.ends_with(".tpcc.json")).count();
-    assert!(kept >= 3, "{ended:?}");
-    if !folder.join("sekisho-demo-postgres.html").exists() {
-        let words = ["\ninvalid: ", "\ndoes not fit: "];
-        assert!([5, 6].contains(&ended.code), "{ended:?}");
-        assert!(words.iter().any(|word| ended.out.contains(word)), "{ended:?}");
-        return;
-    }
+    let demo = ["demo", "postgres"];
+    let rest = ["--warehouses", "1", "--connections", "1,2,4", "--ramp", "0s"];
+    let (scratch, ended) = until_promised(&demo, &[&rest[..], &["--measure", "1500ms"]].concat());
+    let folder = scratch.join("");
+    let kept = kept(&folder);
+    let told = sekisho(&folder, &[&demo, &rest[..], &["--measure", "1s", "--json"]].concat());
+    assert!(promised(&demo).1.contains(&told.code), "{told:?}");
+    let format = told.objects()[0]["format"].clone();
+    let formats = ["sekisho/demo-postgres/1", "sekisho/no-fit/1"];
+    assert!(formats.iter().any(|known| format == *known), "{told:?}");
     let said = flat(&ended.out);
     // Where the throughput falls from the second number on, each up to there was fitted.
     let checked = match said.contains("nothing was checked, for up to where the throughput falls") {
@@ -148,12 +179,12 @@ fn the_demo_on_postgresql_closes_the_loop() {
     let parts = ["\n1. measured and fitted\n", "\n2. asked, before", "\n3. checked\n"];
     let places: Vec<_> = parts.iter().map(|part| ended.out.find(part)).collect();
     assert!(places.is_sorted() && places[0].is_some(), "{ended:?}");
-    // On a busy machine the knee may lie anywhere, or a run be invalid: nothing is recommended then.
-    let (best, invalid) = (said.contains(" are best: "), ended.code == 5);
+    // On a busy machine the knee may lie anywhere: nothing is recommended then.
+    let best = said.contains(" are best: ");
     assert!(best || ended.code != 0, "{ended:?}");
-    assert_eq!(!best && !invalid, said.contains("are best is not known: "), "{ended:?}");
-    assert_eq!(!invalid, said.contains("the queue of the model is "), "{ended:?}");
-    assert!(invalid || said.contains("once more, at the end, did "), "{ended:?}");
+    assert_eq!(!best, said.contains("are best is not known: "), "{ended:?}");
+    assert!(said.contains("the queue of the model is "), "{ended:?}");
+    assert!(said.contains("once more, at the end, did "), "{ended:?}");
     assert!(folder.join(ended.after("prediction")).is_file(), "{ended:?}");
     let page = open(&folder.join("sekisho-demo-postgres.html"), (1200, 900));
     assert_eq!(page.root_data("errors"), Some("0"), "{:?}", page.script_messages());

@@ -90,13 +90,13 @@ fn the_page_of_a_paced_run_has_all_that_the_specification_asks_for() {
 fn a_verdict_is_no_kinder_than_its_rule_in_text_and_on_the_page() {
     type Change = fn(&mut Record);
     let cases: [(&str, Change, i32, &str); 7] = [
-        ("DEVIATES: ", |record| record.kinds[0].completed = 1340, 3, "13.40 over"),
-        ("DEVIATES: ", |record| record.kinds[0].completed = 830, 3, "8.30 over"),
-        ("DEVIATES: ", |record| record.kinds[1].completed = 1176, 3, "41.79 % of 2814"),
+        ("deviates: ", |record| record.kinds[0].completed = 1340, 3, "13.40 over"),
+        ("deviates: ", |record| record.kinds[0].completed = 830, 3, "8.30 over"),
+        ("deviates: ", |record| record.kinds[1].completed = 1176, 3, "41.79 % of 2814"),
         ("too few to tell: ", |record| record.inputs.rollbacks = 6, 4, "0.48 % of 1260"),
         ("too few to tell: ", |record| record.inputs.payments_remote = 164, 4, "13.02 % of 1260"),
         (
-            "DEVIATES: ",
+            "deviates: ",
             |record| _ = record.server.settings.insert("full_page_writes".into(), "off".into()),
             3,
             "off: full_page_writes",

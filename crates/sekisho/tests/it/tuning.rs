@@ -46,7 +46,7 @@ fn a_server_of_somebody_elses_is_only_read_until_its_owner_says_otherwise() {
     let apply = ["--apply", "--rounds", "2", "--longest", "1s", "--json"];
     let tuned = sekisho(&folder, &[&words[..], &only, &apply].concat());
     assert!([0, 4].contains(&tuned.code), "{tuned:?}");
-    let object = &tuned.objects()[0];
+    let object = &tuned.object("tpcc-tune/2");
     assert_eq!(object["verified"], true, "{object}");
     let of = |setting: &str| -> &Value {
         let trials = object["trials"].as_array().expect("a list").iter();

@@ -40,7 +40,7 @@ fn a_right_database_holds_and_a_fault_fails_with_its_row() {
     assert!(wrong.out.contains("condition 10 fails: C_BALANCE = ") && wrong.out.contains("2 more"));
     let wrong = verify(&url, &["--json"]);
     assert_eq!(wrong.code, 3, "{wrong:?}");
-    let object = &wrong.objects()[0];
+    let object = &wrong.object("tpcc-verify");
     assert_eq!((&object["verdict"], &object["warehouses"]), (&"fails".into(), &2.into()));
     let checks = object["checks"].as_array().expect("a list");
     let failed: Vec<_> = checks.iter().filter(|check| check["holds"] == false).collect();

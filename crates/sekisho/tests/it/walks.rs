@@ -28,7 +28,7 @@ const WORDS: [(&str, i32); 8] = [
     ("invalid", 5),
 ];
 /// Measurements that others who use the machine may spoil.
-const TRIES: usize = 4;
+const TRIES: usize = 8;
 
 /// The commands that were printed to be typed, in their order.
 fn printed(text: &str) -> Vec<String> {
@@ -124,9 +124,9 @@ fn records(folder: &Path) -> usize {
 }
 
 /// A server of another program. It is ended with this value.
-struct Foreign {
+pub(crate) struct Foreign {
     child: Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Drop for Foreign {
@@ -171,6 +171,11 @@ fn python(folder: &Path) -> Foreign {
 
 /// nginx in one process without a master, so that ending it leaves nobody behind.
 fn nginx(folder: &Path) -> Foreign {
+    nginx_that(folder, "")
+}
+
+/// The same, which speaks so.
+fn nginx_that(folder: &Path, speaks: &str) -> Foreign {
     write_index(folder);
     let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
     let address = address.expect("a free port");
@@ -180,7 +185,7 @@ fn nginx(folder: &Path) -> Foreign {
     let text = format!(
         "daemon off;\nmaster_process off;\npid nginx.pid;\nerror_log nginx.err;\n\
          events {{ worker_connections 512; }}\n\
-         http {{\naccess_log off;\n{kept}server {{ listen {address}; root {}; }}\n}}\n",
+         http {{\naccess_log off;\n{kept}server {{ listen {address}{speaks}; root {}; }}\n}}\n",
         folder.display()
     );
     fs::write(folder.join("nginx.conf"), text).expect("room for a configuration");
@@ -200,6 +205,63 @@ fn the_built_in_origin_from_its_url_to_the_report() {
     let origin = server();
     walk(&format!("http://{}/20k", origin.address()));
     origin.stop();
+}
+
+/// nginx that speaks HTTP/2 over TLS.
+pub(crate) fn nginx_by_tls(folder: &Path) -> Foreign {
+    let certs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../load/tests/it/certs");
+    let (chain, key) = (certs.join("server.pem"), certs.join("server.key"));
+    let (chain, key) = (chain.display(), key.display());
+    let tls = format!(" ssl http2; ssl_certificate {chain}; ssl_certificate_key {key}");
+    nginx_that(folder, &tls)
+}
+
+/// nginx speaks HTTP/2 without a word on the one port, and by ALPN on the other. It ends each connection with a
+/// GOAWAY after a thousand requests: none of them is lost by that.
+#[test]
+fn nginx_by_http2_without_a_word_and_over_tls() {
+    let _live = alone();
+    for scheme in ["http", "https"] {
+        let scratch = Scratch::new();
+        let folder = scratch.join("");
+        fs::create_dir(scratch.join("www")).expect("a folder of our own");
+        let server = match scheme {
+            "http" => nginx_that(&scratch.join("www"), " http2"),
+            _ => nginx_by_tls(&scratch.join("www")),
+        };
+        let url = format!("{scheme}://{}/", server.address);
+        let insecure = if scheme == "https" { &["--insecure"][..] } else { &[] };
+        let words = ["measure", "http", &url, "--http2", "--streams", "8", "--clients", "16"];
+        let short = ["--requests", "5000", "--warmup", "0s", "--json"];
+        let ended = sekisho(&folder, &[&words[..], &short, insecure].concat());
+        assert!([0, 5].contains(&ended.code), "{ended:?}");
+        let object = &ended.objects()[0];
+        assert_eq!(object["all"]["completed"], 5_000, "{ended:?}");
+        assert_eq!(object["all"]["errors"], serde_json::json!({}), "{ended:?}");
+        let warnings = object["warnings"].to_string();
+        assert!(warnings.contains("(GOAWAY)") && warnings.contains("with NO_ERROR"), "{ended:?}");
+        assert_eq!(object["header"]["settings"]["http-version"], "2");
+        let other = sekisho(
+            &folder,
+            &[&["measure", "http", &url, "--clients", "1"][..], insecure].concat(),
+        );
+        if scheme == "https" {
+            continue;
+        }
+        // By HTTP/1 at the port without a word, and the other way round: the cause, and what to say instead.
+        assert_eq!(other.code, 2, "{other:?}");
+        let said = other.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains("it speaks HTTP/2, and no HTTP/1: say `--http2`"), "{other:?}");
+    }
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.join("www")).expect("a folder of our own");
+    let server = nginx(&scratch.join("www"));
+    let url = format!("http://{}/", server.address);
+    let words = ["measure", "http", &url, "--http2", "--clients", "1"];
+    let refused = sekisho(&scratch.join(""), &words);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    let said = refused.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("it speaks HTTP/1, and no HTTP/2: leave out `--http2`"), "{refused:?}");
 }
 
 #[test]
@@ -264,8 +326,8 @@ fn what_cannot_go_on_says_what_to_change() {
     let one = typed(&folder, &line);
     let next = printed(&one.out);
     assert!(next[0].starts_with("sekisho measure http http://"), "{one:?}");
-    assert!(next[0].contains("--warmup 200ms"), "it was typed, and is typed again: {one:?}");
     if one.code == 0 {
+        assert!(next[0].contains("--warmup 200ms"), "it was typed, and is typed again: {one:?}");
         assert!(next[0].ends_with("--clients 1,4,16"), "{one:?}");
     }
     origin.stop();
@@ -286,6 +348,22 @@ fn folder_of_runs(folder: &Path) {
         record.header.target = format!("http://127.0.0.1/{target}/");
         records::write(&runs.join(format!("{}.jsonl", record.header.id)), &record);
     }
+}
+
+/// The story: a page of runs of a server and of the gate before it named the server alone, over all of them.
+#[test]
+fn a_page_of_runs_of_two_targets_names_both_and_whose_knee_it_has() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    folder_of_runs(&folder);
+    let reported = sekisho(&folder, &["report", "--last", "4", "--out", "page.html"]);
+    assert_eq!(reported.code, 0, "{reported:?}");
+    let page = fs::read_to_string(folder.join("page.html")).expect("it was written");
+    assert!(page.contains("http://127.0.0.1/a/, http://127.0.0.1/b/"), "both are named");
+    assert!(
+        page.contains("knee and advice are of the runs of http://127.0.0.1/a/ alone"),
+        "whose it is"
+    );
 }
 
 #[test]

@@ -66,26 +66,6 @@ pub(super) fn traced_demand(class: &Class) -> Result<f64, NetworkError> {
     Ok(sum / trace.jobs().len() as f64)
 }
 
-/// The most work that a station does in a second \[s\]; none where it has no limit.
-pub(super) fn speed_max(station: &Station) -> Option<f64> {
-    let capacity = f64::from(station.kind.capacity()?);
-    Some(match &station.speed {
-        Speed::One => capacity,
-        Speed::Servers(speeds) => speeds.iter().sum(),
-        Speed::Curve(curve) => curve.iter().copied().fold(0.0, f64::max),
-    })
-}
-
-/// The fastest that one job can be served, whoever else is there.
-pub(super) fn speed_of_one(station: &Station) -> f64 {
-    let fastest = |speeds: &[f64]| speeds.iter().copied().fold(0.0, f64::max);
-    match &station.speed {
-        Speed::One => 1.0,
-        Speed::Servers(speeds) => fastest(speeds),
-        Speed::Curve(curve) => fastest(curve),
-    }
-}
-
 fn station(station: &Station, network: &Network) -> Result<(), NetworkError> {
     let error = |cause: &str| Err(NetworkError::new(format!("station `{}`", station.name), cause));
     match station.kind {

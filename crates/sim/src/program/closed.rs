@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::f64::consts::PI;
 
+use super::flow;
 use super::flow::{Flow, Visit, slots};
-use super::{check, flow};
 use crate::network::{Load, Network};
 
 /// Demands of the closed classes at the places where they may wait: the stations, and behind those
@@ -115,7 +115,7 @@ impl ClosedDemands {
             .stations
             .iter()
             .enumerate()
-            .map(|(at, station)| check::speed_max(station).map(|speed| speed - flow.work[at]));
+            .map(|(at, station)| station.speed_max().map(|speed| speed - flow.work[at]));
         let gates = network.gates.iter().enumerate();
         // How many slots a controller will find is not known.
         let gates =

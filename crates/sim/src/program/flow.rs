@@ -2,16 +2,24 @@
 
 use gate::Queues;
 
-use super::check;
 use super::closed::ClosedDemands;
-use crate::network::{Client, GateNode, Load, Network, NetworkError};
+use super::shared::SharedWork;
+use crate::network::{Client, GateNode, Load, Network, NetworkError, Speed, Station};
+
+/// A utilisation from this on is 1: what is missing is the rounding of rates and visits.
+const FULL: f64 = 1.0 - 1e-12;
 
 /// Work that the open classes bring to each part, to find the impossible before the run does.
 pub(super) struct Flow {
-    /// Mean work that is sure to arrive at each station per second.
+    /// Mean work that is sure to arrive at each station per second; of what any of several may do, its part by the
+    /// split that keeps them as equally busy as can be.
     pub(super) work: Vec<f64>,
+    /// The part of it that comes outside of every gate, where any number of jobs may be.
+    outside: Vec<f64>,
     /// The mean square of the demand of all visits that are sure to come there in a second \[s^2/s\].
     pub(super) squares: Vec<f64>,
+    /// What any of several stations may do.
+    shared: SharedWork,
     /// Mean time that slots of each gate are sure to be held, per second: work done meanwhile.
     pub(super) held: Vec<f64>,
     /// Holds that are sure to begin there [1/s].
@@ -30,7 +38,9 @@ impl Flow {
     pub(super) fn new(network: &Network) -> Flow {
         Flow {
             work: vec![0.0; network.stations.len()],
+            outside: vec![0.0; network.stations.len()],
             squares: vec![0.0; network.stations.len()],
+            shared: SharedWork::default(),
             held: vec![0.0; network.gates.len()],
             holds: vec![0.0; network.gates.len()],
             is_whole: network.classes.iter().all(|class| {
@@ -43,6 +53,28 @@ impl Flow {
             class_fed: vec![false; network.classes.len()],
             closed: ClosedDemands::default(),
         }
+    }
+
+    /// Splits what any of several stations may do, when all of it is known.
+    pub(super) fn split(&mut self, network: &Network) {
+        // Whoever finds a station full may be lost there, so that nothing is sure to come to the others.
+        let lossless = |station: &Station| station.speed_max().filter(|_| station.room.is_none());
+        let capacities: Vec<_> = network.stations.iter().map(lossless).collect();
+        self.shared.split(&mut self.work, &mut self.squares, &capacities);
+    }
+
+    /// The servers that all known work keeps busy, by stations that share it.
+    pub(super) fn offered(&self, network: &Network) -> Vec<Offered> {
+        let groups = self.shared.groups(network.stations.len());
+        let offered = |stations: Vec<usize>| {
+            let mut speeds = stations.iter().map(|&at| speed_of_each(&network.stations[at]));
+            let speed = speeds.next()??;
+            // Who does how much of it is not known.
+            let is_even = speeds.all(|other| other == Some(speed));
+            let work = stations.iter().map(|&at| self.work[at]).sum::<f64>();
+            is_even.then_some(Offered { stations, servers: work / speed })
+        };
+        groups.into_iter().filter_map(offered).collect()
     }
 
     pub(super) fn check(&self, network: &Network) -> Result<(), NetworkError> {
@@ -69,16 +101,26 @@ impl Flow {
                 let cause = "no class's route visits it: add it to a route or remove it";
                 return Err(NetworkError::new(place(), cause));
             }
-            let Some(capacity) = check::speed_max(station) else { continue };
+            let (Some(mut capacity), Some(many)) = (station.speed_max(), station.speed_of_many())
+            else {
+                continue;
+            };
+            if self.outside[at] >= many {
+                // Sooner or later very many are there, and it never gets to its largest speed again.
+                capacity = capacity.min(many);
+            }
             if network.agenda.is_some() || station.room.is_some() {
                 // What lasts a set time or has a bound does not grow without end.
                 continue;
             }
             let rho = self.work[at] / capacity;
-            if rho >= 1.0 {
+            if rho >= FULL {
+                let is_shared = self.shared.is_of(at);
+                let beside = if is_shared { ", and those that share its work," } else { "" };
                 let cause = format!(
-                    "open classes bring it {rho:.3} times the work that it can do, so its queue grows \
+                    "open classes bring it{beside} {rho:.3} times the work that {} can do, so its queue grows \
                      without end: arrivals must be below {:.3} of the rate given",
+                    if is_shared { "they" } else { "it" },
                     1.0 / rho
                 );
                 return Err(NetworkError::overloaded(place(), cause));
@@ -94,7 +136,7 @@ impl Flow {
                 continue;
             }
             let rho = held / slots(gate);
-            if rho >= 1.0 {
+            if rho >= FULL {
                 let cause = format!(
                     "its slots are held for {rho:.3} times the time that they have, even where nobody \
                      waits inside, so its queue grows without end: arrivals must be below {:.3} of the \
@@ -116,9 +158,26 @@ impl Flow {
         least: f64,
     ) {
         self.work[station] += rate * mean;
+        if around.is_empty() {
+            self.outside[station] += rate * mean;
+        }
         self.squares[station] += rate * square;
         for &gate in around {
             self.held[gate] += rate * least;
+        }
+    }
+
+    /// A visit to any of the stations of a gate, which takes at least so long \[s\], inside these gates.
+    pub(super) fn add_shared(
+        &mut self,
+        (gate, stations): (usize, &[(usize, f64)]),
+        around: &[usize],
+        visit: Visit,
+        least: f64,
+    ) {
+        self.shared.add(gate, stations, visit);
+        for &gate in around {
+            self.held[gate] += visit.0 * least;
         }
     }
 
@@ -153,7 +212,7 @@ impl Flow {
             // No station has a share of its own: the router, or one queue, gives to whoever has least.
             gate.stations.iter().for_each(|&station| routed[station] = true);
             let sum = |of: &[f64]| gate.stations.iter().map(|&station| of[station]).sum::<f64>();
-            let servers = gate.stations.iter().map(|&at| check::speed_max(&network.stations[at]));
+            let servers = gate.stations.iter().map(|&at| network.stations[at].speed_max());
             if let Some(servers) = servers.sum::<Option<f64>>() {
                 let (work, squares) = (sum(&self.work), sum(&self.squares));
                 longest = longest.max(OfferedWork { servers, work, squares }.behind(gate));
@@ -161,13 +220,34 @@ impl Flow {
         }
         for (at, station) in network.stations.iter().enumerate().filter(|(at, _)| !routed[*at]) {
             // What is full is full soon.
-            if let Some(servers) = check::speed_max(station).filter(|_| station.room.is_none()) {
+            if let Some(servers) = station.speed_max().filter(|_| station.room.is_none()) {
                 let (work, squares) = (self.work[at], self.squares[at]);
                 longest = longest.max(OfferedWork { servers, work, squares }.relaxation_s());
             }
         }
         longest
     }
+}
+
+/// Speed of each server of a station, where all are alike. Of one whose speed depends on how many it serves that is the
+/// largest, of which what it does is counted as a share.
+fn speed_of_each(station: &Station) -> Option<f64> {
+    let servers = f64::from(station.kind.capacity()?);
+    match &station.speed {
+        Speed::One => Some(1.0),
+        Speed::Servers(speeds) => {
+            let first = *speeds.first()?;
+            speeds.iter().all(|&speed| speed == first).then_some(first)
+        }
+        Speed::Curve(_) => Some(station.speed_max()? / servers),
+    }
+}
+
+/// Servers that are busy in the mean, all of those of some stations together.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Offered {
+    pub(crate) stations: Vec<usize>,
+    pub(crate) servers: f64,
 }
 
 /// Work brought to some servers: work and mean squares of the demands, by second.

@@ -20,6 +20,8 @@ pub(crate) struct Count {
     /// Sums over known runs, as shares of the truth: how far the means are off, and the half-widths.
     pub(crate) off: f64,
     pub(crate) half_widths: f64,
+    /// The mean and the half-width of the first of the runs; none if its interval is not finite.
+    pub(crate) first: Option<(f64, f64)>,
 }
 
 impl Count {
@@ -62,10 +64,14 @@ pub(crate) fn count(case: &Case, at: usize, runs: Range<u64>, threads: usize) ->
     let mut counts = vec![Count::default(); case.truths.len()];
     for (precise, found) in results.into_iter().map(|run| run.expect("every run is over")) {
         for ((count, response), (_, truth)) in counts.iter_mut().zip(found).zip(&case.truths) {
+            let is_first = count.runs == 0;
             count.runs += 1;
             count.precise += u64::from(precise);
             let known = response.filter(|response| response.half_width.is_finite());
             let Some(response) = known else { continue };
+            if is_first {
+                count.first = Some((response.mean, response.half_width));
+            }
             count.known += 1;
             count.held += u64::from((response.mean - truth).abs() <= response.half_width);
             count.off += response.mean / truth - 1.0;
@@ -77,7 +83,7 @@ pub(crate) fn count(case: &Case, at: usize, runs: Range<u64>, threads: usize) ->
 
 /// The first line of the table.
 pub(crate) const HEAD: &str = "case,of,seed,plan,precision,truth,runs,precise,known,held,coverage,\
-                               mean_off_percent,half_width_percent";
+                               mean_off_percent,half_width_percent,first_mean,first_half_width";
 
 /// The part of a row that names the case: where it differs the case is to be run again.
 pub(crate) fn key(case: &Case, at: usize, n: usize) -> String {
@@ -98,5 +104,13 @@ pub(crate) fn row(case: &Case, at: usize, n: usize, count: &Count) -> String {
     let (off, half_width) = (of_all(count.off), of_all(count.half_widths));
     let coverage = count.coverage();
     let key = key(case, at, n);
-    format!("{key},{runs},{precise},{known},{held},{coverage:.3},{off:+.3},{half_width:.3}")
+    let first = first(count);
+    format!("{key},{runs},{precise},{known},{held},{coverage:.3},{off:+.3},{half_width:.3},{first}")
+}
+
+/// The end of a row: the interval of its first run with every digit. A change of the rule that ends a run,
+/// or of the draws, changes it, and the row is of the past.
+pub(crate) fn first(count: &Count) -> String {
+    let (mean, half_width) = count.first.unwrap_or((f64::NAN, f64::NAN));
+    format!("{mean:?},{half_width:?}")
 }

@@ -9,6 +9,7 @@
 #![allow(clippy::unwrap_used, reason = "these are tests, helpers included")]
 
 mod agendas;
+mod agents;
 mod caches;
 mod clients;
 mod closed;

@@ -169,7 +169,32 @@ fn a_speed_curve_is_a_birth_and_death_process() {
     let kind = StationKind::Sharing { processors: 1 };
     let mut network = single(poisson(lambda), kind, exponential(1.0));
     network.stations[0].speed = Speed::Curve(curve);
-    assert_near("jobs", run(&network, 78, 400_000).stations[0].jobs, jobs, 0.03);
+    let outcome = run(&network, 78, 400_000);
+    assert_near("jobs", outcome.stations[0].jobs, jobs, 0.03);
+    // It is as busy as its work is a share of the most that it can do.
+    assert_near("busy", outcome.stations[0].utilisation.expect("shared"), 0.9 / 1.6, 0.01);
+}
+
+/// The story: a station was busy whenever anybody was there, so that one of speed 16 which was asked for 2 a second was
+/// busy for 86 %. And a load that a station can do only as long as few are there was run until its queue was very long.
+#[test]
+fn a_speed_curve_is_a_limit_by_its_largest_speed_and_by_its_last() {
+    let kind = StationKind::Sharing { processors: 1 };
+    let mut network = single(poisson(2.0), kind, exponential(1.0));
+    network.stations[0].speed = Speed::Curve((1..=16).map(f64::from).collect());
+    let busy = run(&network, 80, 200_000).stations[0].utilisation;
+    assert_near("busy", busy.expect("shared"), 2.0 / 16.0, 0.02);
+    network.stations[0].speed = Speed::Curve(vec![1.0, 2.0, 1.6]);
+    let error = sim::run(&network, &options(80, 1_000)).unwrap_err();
+    assert_eq!(error.overloaded(), Some("station `station`"), "{error}");
+    assert!(error.to_string().contains("1.250 times"), "{error}");
+    // Behind a gate there are never more than two.
+    let gate = network.add_gate(GateNode::new("gate", GateSpec::fifo(2)));
+    let inside = std::mem::take(&mut network.classes[0].route);
+    network.classes[0].route = vec![Step::Hold { gate, inside }];
+    network.classes[0].load = poisson(1.5);
+    let busy = run(&network, 81, 200_000).stations[0].utilisation;
+    assert_near("busy", busy.expect("shared"), 0.75, 0.02);
 }
 
 #[test]

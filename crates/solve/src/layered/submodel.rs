@@ -334,16 +334,24 @@ impl Submodel {
     /// All chains together at one station, seen by one of chain `of`.
     fn repairman(&self, k: usize, state: &State, of: Option<usize>) -> Option<Repairman<'_>> {
         let queue = &self.stations[k];
-        let (mut population, mut outside, mut rate, mut busy) = (0.0, 0.0, 0.0, 0.0);
+        let mut busy = 0.0;
+        // Of all customers, and of those whom the one that comes may find: at a processor, one that hardly pauses is
+        // none of them, and would make all others hasten.
+        let (mut all, mut others) = (Pauses::default(), Pauses::default());
+        let mut population = 0.0;
         for (j, asked) in queue.asked.iter().enumerate().filter(|(_, asked)| asked.visits > 0.0) {
             let visits = state.x[j] * asked.visits;
             population += present(state, j, of);
-            outside += state.n[j] * (1.0 - state.f[j][k]);
-            // Who has the reply while the server goes on counts as still there.
-            outside -= visits * asked.service[1];
-            rate += visits;
+            let of_chain = Pauses {
+                // Who has the reply while the server goes on counts as still there.
+                outside: state.n[j] * (1.0 - state.f[j][k]) - visits * asked.service[1],
+                rate: visits,
+            };
+            all.add(of_chain, 1.0);
+            others.add(of_chain, present(state, j, of) / state.n[j].max(1.0));
             busy += visits * (asked.service[0] + asked.service[1]);
         }
+        let rate = all.rate;
         let (mut open_rate, mut open_busy) = (0.0, 0.0);
         for &Flow { rate, service: [s1, s2], .. } in &queue.open {
             open_rate += rate;
@@ -354,8 +362,12 @@ impl Submodel {
         }
         let cut = OPEN_MAX / queue.open_share_full().max(OPEN_MAX);
         let service = (busy + open_busy) / (rate + open_rate);
-        let pause = if rate > 0.0 { (outside / rate).max(1e-9 * service) } else { 1.0 };
-        let round = if rate > 0.0 { (outside + busy) / rate } else { 0.0 };
+        // Before slots, of which each is held for longer when more are, the mean of all was nearer: with that of the
+        // others alone, the slots of a nested gate did more than they can.
+        let found = if queue.pace.is_empty() { others } else { all };
+        let pause = if found.rate > 0.0 { found.outside / found.rate } else { 1.0 };
+        let pause = pause.max(1e-9 * service);
+        let round = if rate > 0.0 { (all.outside + busy) / rate } else { 0.0 };
         Some(Repairman {
             population: if rate > 0.0 { population } else { 0.0 },
             pause,
@@ -366,6 +378,22 @@ impl Submodel {
             pace: &queue.pace,
             steps: &self.steps,
         })
+    }
+}
+
+/// Pauses of customers between their visits of a station.
+#[derive(Clone, Copy, Default)]
+struct Pauses {
+    /// Mean number of those who pause.
+    outside: f64,
+    /// Visits [1/s].
+    rate: f64,
+}
+
+impl Pauses {
+    fn add(&mut self, other: Pauses, share: f64) {
+        self.outside += share * other.outside;
+        self.rate += share * other.rate;
     }
 }
 

@@ -239,7 +239,7 @@ impl Spot {
     /// Refuses open classes that together bring more than the station can do.
     fn check_stable(&self, network: &Network, model: &Model) -> Result<(), SolveError> {
         let rho = self.open_load / self.rate_last();
-        if rho < 1.0 {
+        if rho < crate::error::FULL {
             return Ok(());
         }
         let load = |at: usize| model.lambda[at] * self.demand[model.open[at]];

@@ -80,3 +80,32 @@ fn table_6() -> Result<Table, Failure> {
     }
     Ok(table)
 }
+
+#[cfg(test)]
+mod tests {
+    use advise::disk_model::Effort;
+    use report::Report;
+
+    use super::*;
+
+    /// The story: a caption said "2.5 times as many" of a model that said 2.67; it was typed.
+    #[test]
+    fn the_caption_of_table_5_is_computed_from_the_runs_that_it_shows() {
+        let mut runs = Runs::simulate(Effort { requests: 2_000, runs: 2 }, 1).unwrap();
+        let printed = format!("the paper {} and {}.", within(&PAPER_ONE), within(&PAPER_THREE));
+        for (one, three, times) in [(3, 8, "2.67"), (4, 10, "2.50"), (7, 7, "1.00")] {
+            (runs.valid[0], runs.valid[1]) = (one, three);
+            let mut report = Report::new("Table 5");
+            for section in sections(&runs).unwrap() {
+                report = report.section(section);
+            }
+            let page = report::render(&report);
+            let wanted = format!(
+                "Within {} s the model holds {one} warehouses on one disk and {three} over three, {times} \
+                 times as many; {printed}",
+                limit()
+            );
+            assert!(page.contains(&wanted), "{wanted}");
+        }
+    }
+}

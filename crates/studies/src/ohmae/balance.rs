@@ -27,7 +27,7 @@ pub(super) const CLIENTS: [u32; 6] = [5, 10, 20, 30, 40, 50];
 const LIGHT: u32 = 5;
 const HEAVY: u32 = 50;
 /// Number of clients at which the weights of EV are swept.
-const SWEPT: u32 = 30;
+pub(super) const SWEPT: u32 = 30;
 /// The squared coefficient of variation of the hyperexponential service, which the paper does not
 /// state, and others that are tried.
 pub(super) const SCV: f64 = 4.0;

@@ -16,7 +16,7 @@ use gate::ServerSpec;
 use measure::{Estimate, Ratio};
 use monitor::{Address, Database, Stats};
 use postgres::Private;
-use report::{Axis, Curves, Figure, Section, Series};
+use report::{Axis, Curves, Section, Series};
 use sim::Options;
 use workload::Dist;
 
@@ -26,6 +26,7 @@ use super::balance::{
     Case, EV, LOWEST, Policy, RECENT, SCV, SERVERS, SERVICE_S, SHORTEST, SHORTEST_IN_SYSTEM,
     THINK_S,
 };
+use crate::drawn::{Drawn, figure, times};
 use crate::monitor::Gate;
 
 /// A second of the paper is so many of ours.
@@ -297,6 +298,8 @@ impl Measured {
     }
 
     fn section(&self) -> Result<Section, Failure> {
+        const MEASURED: &str = "measured";
+        const SIMULATED: &str = "simulated";
         let number = |point: &Point| {
             1.0 + POLICIES.iter().position(|one| *one == point.policy).expect("it is listed") as f64
         };
@@ -316,7 +319,7 @@ impl Measured {
             let mut curves =
                 Curves::new(Axis::linear("Policy", ""), Axis::linear("Mean response time", "s"));
             let ways: [(&str, Way); 2] =
-                [("measured", |point| point.live), ("simulated", |point| point.simulated)];
+                [(MEASURED, |point| point.live), (SIMULATED, |point| point.simulated)];
             for (name, of) in ways {
                 let points = self.0.iter().filter(|point| point.clients == clients);
                 let dots = points.map(|point| {
@@ -328,9 +331,15 @@ impl Measured {
                 curves = curves.series(Series::estimated(name, dots));
             }
             let title = format!("Mean response by policy, {clients} clients");
-            let caption = "Bars are 95 % intervals; where they cannot be told, there are none.";
-            section =
-                section.figure(Figure::new(&title, caption, curves).map_err(Failure::defect)?);
+            let caption = |drawn: &Drawn| {
+                let ratios = drawn.row(MEASURED).over(drawn.row(SIMULATED));
+                format!(
+                    "Measured are {} the simulated times. Bars are intervals; where they cannot be told, there \
+                     are none.",
+                    times(ratios)
+                )
+            };
+            section = section.figure(figure(&title, curves, caption)?);
         }
         Ok(section)
     }

@@ -8,15 +8,15 @@ use solve::{Cluster, ClusterAnswer, Cohorts, SolveError, chord_hit_ratio, lru_hi
 use super::super::claim::{Claim, Evidence, Judged, Registry};
 
 /// Agents that one server caches.
-const CACHED: f64 = 200_000.0;
+pub(super) const CACHED: f64 = 200_000.0;
 /// Agents of figure 8.
-const AGENTS: f64 = 1_500_000.0;
+pub(super) const AGENTS: f64 = 1_500_000.0;
 /// Agents in cache that a server does, accesses that it issues, accesses that the database takes \[1/s\],
 /// and the share of agents that writes.
-const T_AG: f64 = 3757.4;
-const T_AGDB: f64 = 1000.0;
-const T_DB: f64 = 2000.0;
-const U: f64 = 0.1;
+pub(super) const T_AG: f64 = 3757.4;
+pub(super) const T_AGDB: f64 = 1000.0;
+pub(super) const T_DB: f64 = 2000.0;
+pub(super) const U: f64 = 0.1;
 /// T_ag of figures 9 and 10 \[1/s\].
 pub(super) const SLOW: f64 = 1500.0;
 pub(super) const FAST: f64 = 4500.0;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use workload::tpcc::Request;
 
@@ -12,7 +13,7 @@ use crate::transactions::Screen;
 pub const LOST_MAX: usize = 10;
 
 /// A line of the success file: the reply to the commit had arrived when it was written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Acknowledged {
     /// A New-Order that was entered.
@@ -22,7 +23,9 @@ pub enum Acknowledged {
 }
 
 /// Key of an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize,
+)]
 pub struct OrderKey {
     /// O_W_ID.
     #[serde(rename = "w")]
@@ -36,7 +39,7 @@ pub struct OrderKey {
 }
 
 /// An order with all its lines.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct AcknowledgedOrder {
     /// The key.
     #[serde(flatten)]
@@ -49,7 +52,7 @@ pub struct AcknowledgedOrder {
 }
 
 /// A line of an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct OrderLine {
     /// OL_I_ID.
     #[serde(rename = "i")]
@@ -66,7 +69,9 @@ pub struct OrderLine {
 }
 
 /// A payment, as HISTORY has it. It has no key: equal ones are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema, Serialize, Deserialize,
+)]
 pub struct AcknowledgedPayment {
     /// H_W_ID.
     #[serde(rename = "w")]
@@ -129,7 +134,7 @@ impl Acknowledged {
 }
 
 /// Survival of everything that was acknowledged since the load.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize)]
 pub struct Survival {
     /// Orders that were acknowledged.
     pub orders: u64,

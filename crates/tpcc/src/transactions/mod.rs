@@ -30,7 +30,9 @@ pub use screens::{
 use sql::Statements;
 
 /// Side that runs the profile of a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, schemars::JsonSchema, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Execution {
     /// The client, statement by statement.
@@ -40,7 +42,9 @@ pub enum Execution {
 }
 
 /// The isolation of the transactions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, schemars::JsonSchema, serde::Serialize, serde::Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Isolation {
     /// Weaker than what clause 3.4.1 asks for.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Observed, Setting};
@@ -15,7 +16,7 @@ const BLOCK: u64 = 8192;
 const LOG_WAITS: [&str; 4] = ["IO WALSync", "IO WalSync", "LWLock WALWrite", "IO WALWrite"];
 
 /// The machine of the server; what is not known is `None`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
     /// Its memory \[bytes\].
@@ -39,7 +40,7 @@ impl Machine {
 }
 
 /// Advice on a setting.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Advice {
     /// The setting.
@@ -51,7 +52,7 @@ pub struct Advice {
 }
 
 /// Advice on a setting, with its reason.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum What {
     /// Try another value: the benchmark can tell.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio_postgres::{Client, Row};
 
@@ -45,7 +46,7 @@ const SETTINGS: [&str; 24] = [
 const STATEMENTS: i64 = 5;
 
 /// A setting of the server.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setting {
     /// As people write it: `128MB`.
@@ -103,7 +104,7 @@ impl Setting {
 }
 
 /// Changes of a table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableUse {
     /// Blocks of it and of its indexes that were not in the server's memory.
@@ -129,7 +130,7 @@ pub struct TableUse {
 }
 
 /// A statement, as pg_stat_statements counts it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Statement {
     /// Its beginning.
@@ -143,7 +144,7 @@ pub struct Statement {
 }
 
 /// Work of a server in some time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Observed {
     /// In how long \[s\].

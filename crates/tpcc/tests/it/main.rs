@@ -13,23 +13,26 @@ mod transacting;
 mod tuning;
 mod verifying;
 
-use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
+use pgtest::Bound;
 use postgres::{Private, Settings};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage};
 use tpcc::{Config, LoadError, LoadPlan, Loaded, load, schema};
 
 /// The server of all tests that do not kill theirs. It ends with this process.
 fn server() -> &'static Private {
-    take_share();
+    static CONNECTIONS: Bound = Bound::of(CONNECTIONS_MAX, SHARE);
     static SERVER: OnceLock<Private> = OnceLock::new();
+    CONNECTIONS.enter();
     SERVER.get_or_init(start)
 }
 
 /// The connections of a server.
 const CONNECTIONS_MAX: usize = 100;
+/// The connections that a test may have at once, all of its databases together.
+const SHARE: usize = 12;
 
 /// A server that forgets nothing it need not: tests do not wait for a disk.
 fn start() -> Private {
@@ -42,56 +45,6 @@ fn start() -> Private {
     ];
     let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
     Private::start(&Settings { parameters, ..Settings::default() }).unwrap()
-}
-
-/// The connections that a test may have at once, all of its databases together.
-const SHARE: usize = 12;
-
-/// The connections of a server that the tests take a share of, before they open the first.
-struct Bound {
-    free: Mutex<usize>,
-    given_back: Condvar,
-}
-
-impl Bound {
-    /// Of a server with `connections_max`, so many shares: a quarter is left to connections that
-    /// their clients have closed and the server has not.
-    const fn of(connections_max: usize) -> Bound {
-        Bound { free: Mutex::new(connections_max * 3 / 4 / SHARE), given_back: Condvar::new() }
-    }
-
-    /// A share, once there is one.
-    fn take(&'static self) -> Share {
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut free = self
-            .given_back
-            .wait_while(free, |free| *free == 0)
-            .unwrap_or_else(PoisonError::into_inner);
-        *free -= 1;
-        Share(self)
-    }
-}
-
-/// The share of a test. It ends with the thread of the test.
-struct Share(&'static Bound);
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.0.given_back.notify_one();
-    }
-}
-
-/// Takes a share of the server for the test that asks, which has a thread of its own, unless it has
-/// one: whoever held one while waiting for another could wait for itself.
-fn take_share() {
-    static CONNECTIONS: Bound = Bound::of(CONNECTIONS_MAX);
-    thread_local! {
-        static TAKEN: RefCell<Option<Share>> = const { RefCell::new(None) };
-    }
-    TAKEN.with(|taken| {
-        taken.borrow_mut().get_or_insert_with(|| CONNECTIONS.take());
-    });
 }
 
 /// A database of a test's own.
@@ -140,6 +93,8 @@ impl Database {
     /// A database of a test's own that holds two warehouses: a copy of one that is loaded once.
     fn loaded(name: &str) -> Copied {
         static LOADED: OnceLock<()> = OnceLock::new();
+        // Its share first: who has one may wait here for who loads it.
+        server();
         LOADED.get_or_init(|| {
             Database::new("two_warehouses").load(&LoadPlan::new(7, 2)).map(drop).unwrap();
         });
@@ -209,18 +164,4 @@ impl Database {
                   and relnamespace = 'public'::regnamespace order by 1",
         )
     }
-}
-
-/// Six tests have their shares, and a seventh waits until one of them is over.
-#[test]
-fn a_test_waits_for_its_share_of_the_connections() {
-    static BOUND: Bound = Bound::of(100);
-    let mut held: Vec<Share> = (0..6).map(|_| BOUND.take()).collect();
-    assert_eq!(*BOUND.free.lock().unwrap(), 0);
-    let waiting = std::thread::spawn(|| drop(BOUND.take()));
-    assert!(!waiting.is_finished(), "there is nothing that it could have");
-    held.pop();
-    waiting.join().unwrap();
-    drop(held);
-    assert_eq!(*BOUND.free.lock().unwrap(), 6);
 }

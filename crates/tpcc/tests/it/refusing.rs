@@ -1,7 +1,10 @@
 //! Refusals of a load, which then has touched nothing.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tpcc::verify::{Part, verify};
 use tpcc::{Existing, LoadError, LoadPlan, Others, load};
 
 use super::Database;
@@ -122,7 +125,7 @@ fn too_few_connections_are_named() {
 /// A socket that lets everybody in and never says a word.
 #[test]
 fn who_listens_and_says_nothing_is_not_waited_for_without_end() {
-    let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = mute.local_addr().unwrap().port();
     let url = format!("postgresql://u@127.0.0.1:{port}/d?connect_timeout=1");
     let config: tpcc::Config = url.parse().unwrap();
@@ -131,4 +134,48 @@ fn who_listens_and_says_nothing_is_not_waited_for_without_end() {
     assert!(error.to_string().contains("no session began within 1 s"), "{error}");
     assert!(error.to_string().contains("connect_timeout"), "it says how to wait longer: {error}");
     assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+}
+
+/// A server that refuses every session so.
+fn refusing(code: &'static str, message: &'static str) -> tpcc::Config {
+    let door = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = door.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in door.incoming().flatten() {
+            let body = format!("SFATAL\0VFATAL\0C{code}\0M{message}\0\0");
+            let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+            // Its first words are whole in one packet; one that has gone needs no answer.
+            if stream.read(&mut [0; 1024]).is_ok() {
+                drop(stream.write_all(&[b"E", &length[..], body.as_bytes()].concat()));
+            }
+        }
+    });
+    format!("postgresql://u@127.0.0.1:{port}/d?sslmode=disable").parse().unwrap()
+}
+
+/// The story: who was refused for want of a certificate was told so, and not how to show one.
+#[test]
+fn a_certificate_that_is_missing_or_anothers_is_told_with_the_way_out() {
+    let stop = AtomicBool::new(false);
+    let told = |code, message| {
+        let config = refusing(code, message);
+        let loading = load(&config, &PLAN, &stop, &mut |_| {}).unwrap_err().to_string();
+        let verifying = verify(&config, &[Part::Conditions], &stop, &mut |_, _| {}).unwrap_err();
+        [loading, verifying.to_string()]
+    };
+    for (message, way_out) in [
+        (
+            "connection requires a valid client certificate",
+            "; name yours and its key, as in sslcert=",
+        ),
+        ("certificate authentication failed for user \"u\"", "or pg_ident.conf must map it"),
+    ] {
+        for told in told("28000", message) {
+            assert!(told.contains(message) && told.contains(way_out), "{told}");
+        }
+    }
+    // Another refusal has no certificate in it.
+    for told in told("28000", "no pg_hba.conf entry for host") {
+        assert!(told.contains("no pg_hba.conf entry") && !told.contains("sslcert"), "{told}");
+    }
 }

@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         false => Verdict::DoesNotFit,
     };
     let text = match args.json {
-        true => format!("{}\n", what_if.json(verdict)),
+        true => cli::json::answer(verdict, verdict.word(), &what_if.answer()),
         false => what_if.text(verdict),
     };
     say(out, &text)?;

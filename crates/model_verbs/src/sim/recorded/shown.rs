@@ -1,12 +1,11 @@
 //! What a recorded load does at several gates, as a person reads it and as JSON.
 
 use cli::Verdict;
-use cli::text::{Table, label, next, paragraph, sentence, shell_word, time, time_estimate};
+use cli::text::{Table, count, label, next, paragraph, sentence, shell_word, time, time_estimate};
 use measure::{ClassAccount, Estimate, GateAccount};
-use serde_json::{Value, json};
 
 use super::{Simulated, WhatIf};
-use crate::recording::class_json;
+use crate::json::{AtGate, AtGates, Class, Compared, Reproduced};
 use crate::replay::{other_slots, times_cells};
 
 /// A name that is longer than this is told by a letter.
@@ -52,7 +51,10 @@ impl WhatIf<'_> {
             Verdict::Holds => "simulated",
             verdict => verdict.word(),
         };
-        sentence(&format!("{word}: {gates} under the recorded load, {jobs} jobs in {length}"))
+        sentence(&format!(
+            "{word}: {gates} under the recorded load, {} in {length}",
+            count(jobs as u64, "job")
+        ))
     }
 
     /// The names of the gates; long ones are letters, which are explained in the text.
@@ -128,36 +130,37 @@ impl WhatIf<'_> {
             );
         }
         told.push(format!(
-            "Holds are as recorded, with at most {} jobs at work; more at a time may make each longer, fewer \
+            "Holds are as recorded, with at most {} at work; more at a time may make each longer, fewer \
              shorter. Arrivals are as recorded; clients that wait for an answer before they ask again would \
              come at other moments.",
-            gaps.held_most
+            count(gaps.held_most as u64, "job")
         ));
         if gaps.holds_drawn > 0 {
             told.push(format!(
-                "{} jobs were never started, so that nobody knows their holds: where a gate serves them, they \
-                 hold as long as others of their class, drawn with seed {}.",
-                gaps.holds_drawn, self.seed
+                "{} never started, with a hold that nobody knows: where a gate serves them, they hold as long \
+                 as others of their class, drawn with seed {}.",
+                count(gaps.holds_drawn, "job"),
+                self.seed
             ));
         }
         if gaps.holds_cut_off > 0 {
             told.push(format!(
-                "{} jobs held a slot at the end of the recording: their holds are drawn among the longer ones \
-                 of their class.",
-                gaps.holds_cut_off
+                "{} held a slot at the end of the recording: such holds are drawn among the longer ones of \
+                 their class.",
+                count(gaps.holds_cut_off, "job")
             ));
         }
         if gaps.reneged > 0 {
             told.push(format!(
-                "{} clients gave up, and do so again after as long a wait. How long the others would have \
+                "{} gave up, and again after as long a wait. How long the others would have \
                  waited is not known, so that where waits are longer, more would give up than here.",
-                gaps.reneged
+                count(gaps.reneged, "client")
             ));
         }
         if gaps.resizes > 0 && self.args.other.changes_slots() {
             told.push(format!(
-                "The slots were changed {} times while it was recorded; gates with other slots keep theirs.",
-                gaps.resizes
+                "The slots were changed {} while it was recorded; gates with other slots keep theirs.",
+                count(gaps.resizes, "time")
             ));
         }
         if self.recorded.truncated || self.recorded.is_cut_off() {
@@ -213,60 +216,54 @@ impl WhatIf<'_> {
         format!("sekisho sim {file} {flags}{partial}")
     }
 
-    pub(super) fn json(&self, verdict: Verdict) -> Value {
+    pub(super) fn answer(&self) -> AtGates<'_> {
         let (gaps, found) = (self.load.gaps(), &self.reproduction);
-        let gates = self.simulated.iter().enumerate().map(|(nth, simulated)| {
-            let mut object = self.gate_json(simulated, nth);
-            object["name"] = simulated.gate.name.clone().into();
-            object["gate"] = json!(simulated.gate.spec);
-            object
-        });
-        json!({
-            "verdict": verdict.word(),
-            "exit_code": verdict.code(),
-            "recording": self.args.scenario.display().to_string(),
-            "seed": self.seed,
-            "as_recorded": self.recorded.json(),
-            "reproduced": {
-                "exactly": found.is_exact(),
-                "jobs": found.compared,
-                "other_fate": found.other_fate,
-                "other_wait": found.other_wait,
-                "largest_difference_s": found.largest.as_secs_f64(),
+        let gates = self.simulated.iter().enumerate();
+        AtGates {
+            recording: self.args.scenario.display().to_string(),
+            seed: self.seed,
+            as_recorded: self.recorded.answer(),
+            reproduced: Reproduced {
+                exactly: found.is_exact(),
+                jobs: found.compared,
+                other_fate: found.other_fate,
+                other_wait: found.other_wait,
+                largest_difference_s: found.largest.as_secs_f64(),
             },
-            "holds_drawn": gaps.holds_drawn,
-            "holds_cut_off": gaps.holds_cut_off,
-            "reneged_as_recorded": gaps.reneged,
-            "slots_held_most": gaps.held_most,
-            "slots_changed": gaps.resizes,
-            "gates": gates.collect::<Vec<_>>(),
-        })
+            holds_drawn: gaps.holds_drawn,
+            holds_cut_off: gaps.holds_cut_off,
+            reneged_as_recorded: gaps.reneged,
+            slots_held_most: gaps.held_most,
+            slots_changed: gaps.resizes,
+            gates: gates.map(|(nth, simulated)| self.at_gate(simulated, nth)).collect(),
+        }
     }
 
-    fn gate_json(&self, simulated: &Simulated, nth: usize) -> Value {
+    fn at_gate<'a>(&'a self, simulated: &'a Simulated, nth: usize) -> AtGate<'a> {
         let account = &simulated.account;
-        let difference = |class| match nth {
-            0 => Value::Null,
-            _ => json!(self.difference(simulated, class)),
+        let compared = |of: &ClassAccount, class| Compared {
+            jobs: of.into(),
+            wait_difference_s: match nth {
+                0 => None,
+                _ => self.difference(simulated, class),
+            },
         };
-        let classes = account.classes().iter().map(|(class, of)| {
-            let mut object = class_json(of);
-            object["class"] = self.recorded.class(*class).into();
-            object["wait_difference_s"] = difference(Some(*class));
-            object
-        });
-        let mut jobs = class_json(&account.all());
-        jobs["wait_difference_s"] = difference(None);
+        let class = |(class, of): (&u32, &ClassAccount)| Class {
+            class: self.recorded.class(*class),
+            of: compared(of, Some(*class)),
+        };
         let (waiting, held) = account.unfinished();
-        json!({
-            "jobs": jobs,
-            "classes": classes.collect::<Vec<_>>(),
-            "utilisation": account.utilisation(),
-            "waiting_mean": account.waiting_mean(),
-            "slots_held_mean": account.held_mean(),
-            "slots_mean": account.slots_mean(),
-            "never_ended": waiting + held,
-        })
+        AtGate {
+            name: simulated.gate.name.clone(),
+            gate: &simulated.gate.spec,
+            jobs: compared(&account.all(), None),
+            classes: account.classes().iter().map(class).collect(),
+            utilisation: account.utilisation(),
+            waiting_mean: account.waiting_mean(),
+            slots_held_mean: account.held_mean(),
+            slots_mean: account.slots_mean(),
+            never_ended: waiting + held,
+        }
     }
 }
 

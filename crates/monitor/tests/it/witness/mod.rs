@@ -353,6 +353,8 @@ fn noise(way: &Way, number: usize, over: &AtomicBool, tally: &Tally) -> Result<(
 /// the next.
 fn alone() -> MutexGuard<'static, ()> {
     static TABLES_FREE: Mutex<()> = Mutex::new(());
+    // Its share first: who has one may wait for whoever is here.
+    server();
     TABLES_FREE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

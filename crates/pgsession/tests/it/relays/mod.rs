@@ -30,11 +30,14 @@ use pgtest::script::{
     again, bare, bind, close, describe, execute, is_mark, named, parse, query, rows, runs, step,
     sync,
 };
-use pgtest::{Chance, Proof, password_of};
+use pgtest::{Bound, Chance, Proof, password_of};
 
 /// The server of all tests here; it ends with this process.
 fn server() -> &'static Private {
+    // PostgreSQL's own number, and more than any test has at once.
+    static CONNECTIONS: Bound = Bound::of(100, 15);
     static SERVER: OnceLock<Private> = OnceLock::new();
+    CONNECTIONS.enter();
     SERVER.get_or_init(|| {
         let parameters = [("fsync", "off"), ("shared_buffers", "16MB")];
         let parameters =
@@ -138,6 +141,8 @@ fn directly(wire: &mut Wire, step: &[u8]) -> Vec<String> {
 /// Makes the tables of all tests here, once: of two that make the same at once, one fails.
 fn make_tables() {
     static MADE: OnceLock<()> = OnceLock::new();
+    // Its share first: who has one may wait here for who makes them.
+    server();
     MADE.get_or_init(|| {
         let read = directly(&mut Wire::connect(), &step(&[query(chance::TABLES)]));
         assert!(!read.iter().any(|message| message.starts_with("ERROR")), "{read:?}");

@@ -16,11 +16,14 @@ use pgwire::message::{Status, read, write};
 use pgwire::startup::{Version, write_startup};
 use postgres::Private;
 
-use pgtest::{Proof, password_of};
+use pgtest::{Bound, Proof, password_of};
 
 /// The server of all tests here; it ends with this process.
 fn server() -> &'static Private {
+    // PostgreSQL's own number, and more than any test has at once.
+    static CONNECTIONS: Bound = Bound::of(100, 15);
     static SERVER: OnceLock<Private> = OnceLock::new();
+    CONNECTIONS.enter();
     SERVER.get_or_init(|| {
         let parameters =
             [("fsync", "off"), ("shared_buffers", "16MB"), ("client_min_messages", "error")];

@@ -3,16 +3,21 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use advise::questions::{Assessment, Busy, Change, ClassLoad, Growth, Hardness, Judged};
+use advise::questions::{
+    Assessment, Bottleneck, Busy, Capacity, Change, ClassLoad, Growth, Hardness, Holds, Judged,
+    Observed, Policies, Sensitivity, Servers, Slots,
+};
 use advise::{Approximation, Right, Scenario};
 use clap::Args as ClapArgs;
+use cli::json::{Answer, Format};
 use cli::text::{
-    Table, label, next, paragraph, percent_estimate, quantile_estimate, rate, rate_estimate,
-    sentence, time, time_estimate,
+    Table, label, next, option, paragraph, percent_estimate, quantile_estimate, rate,
+    rate_estimate, sentence, shell_word, time, time_estimate,
 };
-use cli::{Failure, Verdict, say};
+use cli::{Failure, Verdict, say, store};
 use formats::exchange::read_scenario;
 use measure::Estimate;
+use schemars::JsonSchema;
 use serde::Serialize;
 use sim::{Options, Quantity};
 
@@ -38,6 +43,7 @@ pub(super) struct Common {
 
 impl Common {
     pub(super) fn read(&self) -> Result<(Scenario, Options), Failure> {
+        store::no_recording(&self.scenario, "scenario")?;
         let scenario = read_scenario(&self.scenario)?;
         let options = Options {
             seed: self.seed.or(scenario.seed).unwrap_or(1),
@@ -54,20 +60,24 @@ impl Common {
     }
 
     /// Says the answer: as JSON, or the verdict, the numbers, why, and what to type next.
-    pub(super) fn say(
+    pub(super) fn say<A>(
         &self,
         out: &mut dyn Write,
         verdict: Verdict,
-        answer: &impl Serialize,
+        answer: &A,
         text: &Text,
-    ) -> Result<Verdict, Failure> {
+    ) -> Result<Verdict, Failure>
+    where
+        for<'a> Asked<'a, A>: Answer,
+    {
         if self.json {
-            let object = serde_json::json!({
-                "verdict": verdict.word(), "exit_code": verdict.code(),
-                "approximate": text.approximation.approximate, "error": text.approximation.error,
-                "headline": text.headline, "answer": answer,
-            });
-            say(out, &format!("{object}\n"))?;
+            let asked = Asked {
+                approximate: text.approximation.approximate,
+                error: text.approximation.error,
+                headline: &text.headline,
+                answer,
+            };
+            say(out, &cli::json::answer(verdict, verdict.word(), &asked))?;
             return Ok(verdict);
         }
         let headline = text.headline.clone() + &text.approximation.of_formula();
@@ -83,11 +93,51 @@ impl Common {
         Ok(verdict)
     }
 
-    /// The scenario's file, as the next command names it.
-    pub(super) fn path(&self) -> std::path::Display<'_> {
-        self.scenario.display()
+    /// A command about the same scenario, as a shell reads it: `ask servers`, say, with the options that
+    /// have a value, and with the seed if one was given.
+    pub(super) fn command(&self, verb: &str, options: &[(&str, Option<&str>)]) -> String {
+        let mut command = format!("sekisho {verb} {}", shell_word(&self.scenario));
+        for (name, value) in options {
+            command += &value.map_or(String::new(), |value| option(name, value));
+        }
+        command + &self.seed.map_or(String::new(), |seed| option("seed", &seed.to_string()))
     }
 }
+
+/// Answer to a question about a scenario.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Asked<'a, A> {
+    /// True if a formula's numbers are among it that are approximate.
+    approximate: bool,
+    /// The largest relative error where that formula was tried.
+    error: Option<f64>,
+    /// The answer in words.
+    headline: &'a str,
+    answer: &'a A,
+}
+
+macro_rules! formats {
+    ($($answer:ident $name:literal),+ $(,)?) => {
+        $(impl Answer for Asked<'_, $answer> {
+            const FORMAT: &'static str = $name;
+        })+
+
+        /// Formats of the answers to questions.
+        pub(super) fn formats() -> Vec<Format> {
+            vec![$(Format::of_answer::<Asked<'_, $answer>>()),+]
+        }
+    };
+}
+
+formats!(
+    Bottleneck "sekisho/ask-bottleneck/1",
+    Capacity "sekisho/ask-capacity/1",
+    Holds "sekisho/ask-holds/1",
+    Policies "sekisho/ask-policy/1",
+    Sensitivity "sekisho/ask-sensitivity/1",
+    Servers "sekisho/ask-servers/1",
+    Slots "sekisho/ask-slots/1",
+);
 
 /// An answer in words.
 pub(super) struct Text {
@@ -122,18 +172,26 @@ pub(super) fn load_text(growth: &Growth, loads: &[ClassLoad]) -> String {
     }
 }
 
+/// Share of the requests that fail, if any does: refused, where gates turn all of them away.
+pub(super) fn failing(seen: &Observed) -> Option<String> {
+    let failed = seen.failed.as_ref().filter(|share| share.mean > 0.0)?;
+    let refused = seen.refused.as_ref().map_or(0.0, |share| share.mean);
+    let word = if refused == failed.mean { "are refused" } else { "fail" };
+    Some(format!("{} of the requests {word}", percent_estimate(failed, 1)))
+}
+
 /// Every limit with what was simulated, and what the formula says.
 pub(super) fn limits(limits: &[Judged]) -> String {
     let mut table = Table::new(&["limit", "formula", "simulated", "kept"]);
     for limit in limits {
         let show = |value: f64| match limit.quantity {
             Quantity::Throughput => rate(value),
-            Quantity::Refused => share(value),
+            Quantity::Refused | Quantity::Failed => share(value),
             Quantity::Response | Quantity::Quantile(_) => time(value),
         };
         let simulated = limit.simulated.as_ref().map_or("-".into(), |value| match limit.quantity {
             Quantity::Throughput => rate_estimate(value),
-            Quantity::Refused => percent_estimate(value, 2),
+            Quantity::Refused | Quantity::Failed => percent_estimate(value, 2),
             Quantity::Response | Quantity::Quantile(_) => time_estimate(value),
         });
         table.row(vec![
@@ -150,29 +208,35 @@ fn kept(kept: Right) -> &'static str {
     match kept {
         Right::Yes => "yes",
         Right::CannotTell => "?",
-        Right::No => "NO",
+        Right::No => "no",
     }
 }
 
 /// Throughput, mean and quantiles of what was simulated, the formula beside it.
 pub(super) fn observed(assessment: &Assessment) -> String {
     let Some(seen) = &assessment.simulated else { return String::new() };
-    let mut table = Table::new(&["", "throughput", "mean response", "p50", "p99"]);
+    let failed = seen.failed.as_ref().filter(|share| share.mean > 0.0);
+    let head = ["", "throughput", "mean response", "p50", "p99"].into_iter();
+    let mut table = Table::new(&head.chain(failed.map(|_| "fail")).collect::<Vec<_>>());
     if let Some(answer) = &assessment.formula {
         let (throughput, response) = (rate(answer.throughput), time(answer.response));
         let quantile = |q| {
             let known = answer.quantiles.as_ref().and_then(|known| known.at(q));
             known.map_or("-".into(), time)
         };
-        table.row(vec!["formula".into(), throughput, response, quantile(0.5), quantile(0.99)]);
+        let cells = ["formula".into(), throughput, response, quantile(0.5), quantile(0.99)];
+        let known = answer.refused.unwrap_or(0.0) + answer.lost.unwrap_or(0.0);
+        table.row(cells.into_iter().chain(failed.map(|_| share(known))).collect());
     }
-    table.row(vec![
+    let cells = vec![
         "simulated".into(),
         rate_estimate(&seen.throughput),
         time_or_dash(seen.response.as_ref()),
         quantile_or_dash(seen.p50.as_ref()),
         quantile_or_dash(seen.p99.as_ref()),
-    ]);
+    ];
+    let failed = failed.map(|share| percent_estimate(share, 1));
+    table.row(cells.into_iter().chain(failed).collect());
     table.to_string()
 }
 

@@ -62,10 +62,13 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         None => why.push(format!("Under its own load, {now}, jobs pile up without end.")),
     }
     let command = match answer.order.first().and_then(|first| first.parts.first()) {
-        Some(part) => {
-            format!("sekisho ask servers {} --of '{}' --load 2x", args.common.path(), part.name)
+        Some(part) if questions::can_vary_servers(&scenario, Some(&part.name)) => {
+            let class = args.class.as_deref();
+            let options = [("of", Some(&*part.name)), ("load", Some("2x")), ("class", class)];
+            args.common.command("ask servers", &options)
         }
-        None => format!("sekisho sim {}", args.common.path()),
+        Some(_) => args.common.command("ask sensitivity", &[]),
+        None => args.common.command("sim", &[]),
     };
     let text = Text {
         headline: headline(&answer),

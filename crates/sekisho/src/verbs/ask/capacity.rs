@@ -13,7 +13,8 @@ use super::answer::{Common, Text, limits, load_text, observed, sources, verdict_
 ///
 /// The answer is a bracket: at its lower end the objective is surely kept, at its upper end it is surely
 /// broken, both by simulation; the formula says where to begin. Limits are on mean, p50, p90, p95, p99, p99.9,
-/// throughput and refused, of all requests or of one class: 'p99(web)<200ms and refused<1%'.
+/// throughput, refused (by gates) and failed (refused, lost at full stations, or left by their clients), of all requests
+/// or of one class: 'p99(web)<200ms and failed<1%'.
 #[derive(ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -43,21 +44,23 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     if let Some(factor) = answer.formula {
         let growth = Growth { factor, class: args.class.clone() };
         let loads = growth.loads(&scenario).map_err(args.common.failed())?;
-        why.push(format!(
-            "The formula has the limits on the mean at {}.",
-            load_text(&growth, &loads)
-        ));
+        let most = load_text(&growth, &loads);
+        why.push(format!("By formula, {} holds up to {most}.", args.slo));
     }
     why.extend(sources(&answer.formula_note, answer.formula_error, options.seed));
     why.push(format!(
         "{} loads were tried. Each end is sure to 97.5 %, so that the bracket is to 95 %.",
         answer.tried.len()
     ));
+    let (class, slo) = (args.class.as_deref(), args.slo.to_string());
     let command = match &answer.holds_at {
-        Some(_) => format!("sekisho ask bottleneck {}", args.common.path()),
-        None => {
-            format!("sekisho ask servers {} --load 1x --slo '{}'", args.common.path(), args.slo)
+        Some(_) => args.common.command("ask bottleneck", &[("class", class)]),
+        None if !questions::can_vary_servers(&scenario, None) => {
+            args.common.command("ask sensitivity", &[])
         }
+        None => args
+            .common
+            .command("ask servers", &[("load", Some("1x")), ("slo", Some(&slo)), ("class", class)]),
     };
     let text = Text {
         headline: headline(&answer, &args.slo),

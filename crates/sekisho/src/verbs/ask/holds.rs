@@ -4,11 +4,10 @@ use std::io::Write;
 
 use advise::questions::{self, Growth, Holds, SATURATED, Slo};
 use clap::Args as ClapArgs;
-use cli::text::percent_estimate;
 use cli::{Failure, Verdict, waiting};
 
 use super::answer::{
-    Common, Text, error_of, limits, load_text, observed, sources, strip, verdict_of,
+    Common, Text, error_of, failing, limits, load_text, observed, sources, strip, verdict_of,
 };
 use super::bottleneck;
 
@@ -49,15 +48,19 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         error_of(&answer.assessment),
         options.seed,
     ));
-    let path = args.common.path();
     let verdict = verdict_of(answer.assessment.kept);
-    let command = match (verdict, &args.slo) {
-        (Verdict::Holds, Some(slo)) => format!("sekisho ask capacity {path} --slo '{slo}'"),
-        (Verdict::Holds, None) => format!("sekisho ask bottleneck {path}"),
-        (_, Some(slo)) => {
-            format!("sekisho ask servers {path} --load {}x --slo '{slo}'", growth.factor)
+    let slo = args.slo.as_ref().map(Slo::to_string);
+    let (slo, class) = (("slo", slo.as_deref()), ("class", args.class.as_deref()));
+    let command = match verdict {
+        Verdict::Holds if args.slo.is_some() => args.common.command("ask capacity", &[slo, class]),
+        Verdict::Holds => args.common.command("ask bottleneck", &[class]),
+        _ if !questions::can_vary_servers(&scenario, None) => {
+            args.common.command("ask sensitivity", &[])
         }
-        (_, None) => format!("sekisho ask servers {path} --load {}x", growth.factor),
+        _ => {
+            let load = format!("{}x", growth.factor);
+            args.common.command("ask servers", &[("load", Some(&load)), slo, class])
+        }
     };
     let text = Text {
         headline: headline(&answer, args.slo.as_ref()),
@@ -84,9 +87,7 @@ fn headline(answer: &Holds, slo: Option<&Slo>) -> String {
     let busy = busiest.map(|busy| (&*busy.name, busy.share.mean));
     let Some((name, share)) = busy else { return head };
     let percent = format!("{:.0} %", share * 100.0);
-    let lost = seen.refused.as_ref().filter(|share| share.mean > 0.0);
-    let lost =
-        lost.map(|share| format!("{} of the requests are refused", percent_estimate(share, 1)));
+    let lost = failing(seen);
     let busy = match (slo, verdict) {
         (None, Verdict::Fails) if share >= SATURATED => {
             Some(format!("`{name}` is saturated, {percent} busy"))

@@ -1,13 +1,16 @@
 //! `sekisho ask SCENARIO`: what would happen at other loads, or with other slots.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use advise::{Point, Prediction, Question, Rate, Value};
 use clap::Args as ClapArgs;
+use cli::json::Answer;
 use cli::text::{Table, label, paragraph, percent, rate, sentence, time, times};
 use cli::{Failure, Verdict, say, store, waiting};
 use formats::exchange::read_scenario;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::super::check::point_text;
 use super::trial;
@@ -43,8 +46,25 @@ pub(super) struct Args {
     json: bool,
 }
 
+/// Throughput and response at other loads or slots, by formula and simulation.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct PredictedLoads<'a> {
+    /// True if the formula's numbers are approximate.
+    approximate: bool,
+    /// The largest relative error where the formula was tried.
+    error: Option<f64>,
+    /// File of the prediction, so that `check` can score it.
+    prediction_file: &'a Path,
+    prediction: &'a Prediction,
+}
+
+impl Answer for PredictedLoads<'_> {
+    const FORMAT: &'static str = "sekisho/ask/1";
+}
+
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let path = args.scenario.as_ref().expect("required where no question is named");
+    store::no_recording(path, "scenario")?;
     let scenario = read_scenario(path)?;
     let question = Question {
         clients: args.clients.clone(),
@@ -53,20 +73,24 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         class: args.class.clone(),
     };
     let seed = args.seed.or(scenario.seed).unwrap_or(1);
-    let prediction = predict(scenario, &question, seed)?;
+    let mut prediction = predict(scenario, &question, seed)?;
     let path = match &args.out {
         Some(path) => path.clone(),
-        None => store::path("predictions", &format!("{}.json", prediction.id))?,
+        None => {
+            let (id, path) = store::claimed("predictions", &prediction.id, "json")?;
+            prediction.id = id;
+            path
+        }
     };
     store_prediction(&path, &prediction)?;
     if args.json {
-        let object = serde_json::json!({
-            "verdict": Verdict::Holds.word(), "exit_code": Verdict::Holds.code(),
-            "approximate": prediction.approximation().approximate,
-            "error": prediction.approximation().error,
-            "stored": path, "prediction": prediction,
-        });
-        say(out, &format!("{object}\n"))?;
+        let answer = PredictedLoads {
+            approximate: prediction.approximation().approximate,
+            error: prediction.approximation().error,
+            prediction_file: &path,
+            prediction: &prediction,
+        };
+        say(out, &cli::json::answer(Verdict::Holds, Verdict::Holds.word(), &answer))?;
         return Ok(Verdict::Holds);
     }
     say(out, &prediction_text(&prediction))?;

@@ -13,8 +13,10 @@ mod slots;
 mod trial;
 
 use std::io::Write;
+use std::path::Path;
 
 use clap::{Args as ClapArgs, Subcommand};
+use cli::json::Format;
 use cli::{Failure, Verdict};
 
 pub(crate) use loads::{headline, predict, prediction_text, store_prediction};
@@ -40,6 +42,13 @@ pub(crate) struct Args {
     loads: loads::Args,
 }
 
+/// Formats of the answers of `ask --json`.
+pub(super) fn formats() -> Vec<Format> {
+    let mut formats = answer::formats();
+    formats.push(Format::of_answer::<loads::PredictedLoads<'_>>());
+    formats
+}
+
 #[derive(Subcommand)]
 enum Question {
     /// Who saturates first as the load grows, and who next
@@ -56,6 +65,25 @@ enum Question {
     Policy(policy::Args),
     /// Which parameters matter, and how much
     Sensitivity(sensitivity::Args),
+}
+
+/// The error for words that begin with neither a question nor a file: the nearest question, and all of them.
+pub(crate) fn mistyped(words: &[String]) -> Option<String> {
+    let [_, verb, word, ..] = words else { return None };
+    let questions = Question::augment_subcommands(clap::Command::new("ask"));
+    let names: Vec<&str> = questions.get_subcommands().map(clap::Command::get_name).collect();
+    let is_known = names.contains(&word.as_str()) || word == "help";
+    if verb != "ask" || word.starts_with('-') || is_known || Path::new(word).exists() {
+        return None;
+    }
+    let meant = measure::nearest(word, names.iter().copied());
+    let meant = meant.map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+    let (last, others) = names.split_last()?;
+    Some(format!(
+        "error: `{word}` is neither a question nor a file of a scenario{meant}\n\nQuestions: {} and {last}\n\nFor more \
+         information, try '--help'.",
+        others.join(", ")
+    ))
 }
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {

@@ -5,7 +5,7 @@ use std::io::Write;
 use advise::Approximation;
 use advise::questions::{self, Policies, PolicyRow};
 use clap::Args as ClapArgs;
-use cli::text::{Table, label, time};
+use cli::text::{Table, label, percent_estimate, time};
 use cli::{Failure, Verdict, waiting};
 
 use super::answer::{Common, Text, change_text, time_or_dash};
@@ -55,9 +55,10 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     let plain = |row: &&PolicyRow| !row.policy.contains(' ');
     let command = match best.filter(plain).and_then(|row| Some((row.path.as_ref()?, row))) {
         Some((path, row)) => {
-            format!("sekisho sim {} --sweep '{path}={}'", args.common.path(), row.policy)
+            let sweep = format!("{path}={}", row.policy);
+            args.common.command("sim", &[("sweep", Some(&sweep))])
         }
-        None => format!("sekisho ask sensitivity {}", args.common.path()),
+        None => args.common.command("ask sensitivity", &[]),
     };
     let text = Text {
         headline: headline(best),
@@ -69,9 +70,11 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     args.common.say(out, Verdict::Holds, &answer, &text)
 }
 
-/// The change that surely lowers the mean response most.
+/// The change that surely lowers the mean response most, of those with which no more fail.
 fn best(answer: &Policies) -> Option<&PolicyRow> {
-    let better = |row: &&PolicyRow| row.mean_change.is_some_and(|change| change.high < 1.0);
+    let better = |row: &&PolicyRow| {
+        !row.fails_more && row.mean_change.is_some_and(|change| change.high < 1.0)
+    };
     let response = |row: &PolicyRow| row.response.map_or(f64::INFINITY, |value| value.mean);
     let better = answer.rows.iter().skip(1).filter(better);
     better.min_by(|a, b| response(a).total_cmp(&response(b)))
@@ -94,7 +97,9 @@ fn numbers(answer: &Policies) -> String {
     let several = answer.rows.iter().any(|row| !row.classes.is_empty());
     let gates = answer.rows.iter().filter_map(|row| Some(row.path.as_ref()?.rsplit_once('.')?.0));
     let one_gate = gates.collect::<std::collections::BTreeSet<_>>().len() == 1;
-    let mut table = Table::new(&["policy", "mean response", "p99", "mean", "p99"]);
+    let fails = answer.rows.iter().any(|row| row.failed.is_some_and(|share| share.mean > 0.0));
+    let head = ["policy", "mean response", "p99", "mean", "p99"].into_iter();
+    let mut table = Table::new(&head.chain(fails.then_some("fail")).collect::<Vec<_>>());
     let mut by_class: Option<Table> = None;
     for row in &answer.rows {
         let name = match &row.path {
@@ -111,13 +116,16 @@ fn numbers(answer: &Policies) -> String {
             Some(_) => time_or_dash(row.response.as_ref()),
             None => "grows".into(),
         };
-        table.row(vec![
+        let failed =
+            fails.then(|| row.failed.as_ref().map_or("-".into(), |of| percent_estimate(of, 1)));
+        let cells = vec![
             name.clone(),
             numbers,
             time_or_dash(row.p99.as_ref()),
             change_text(row.mean_change.as_ref()),
             change_text(row.p99_change.as_ref()),
-        ]);
+        ];
+        table.row(cells.into_iter().chain(failed).collect());
         if several {
             let table = by_class.get_or_insert_with(|| {
                 let names: Vec<String> = row.classes.iter().map(|(name, _)| label(name)).collect();

@@ -43,13 +43,9 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     }
     let first = &answer.rows[0];
     let [low, high] = first.between;
-    let command = format!(
-        "sekisho sim {} --sweep '{}={},{}'",
-        args.common.path(),
-        first.path,
-        written(&scenario, first, low),
-        written(&scenario, first, high)
-    );
+    let (low, high) = (written(&scenario, first, low), written(&scenario, first, high));
+    let sweep = format!("{}={low},{high}", first.path);
+    let command = args.common.command("sim", &[("sweep", Some(&sweep))]);
     let text = Text {
         headline: headline(&answer),
         approximation: Approximation::NONE,

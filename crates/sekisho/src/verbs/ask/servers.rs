@@ -8,7 +8,7 @@ use cli::text::Table;
 use cli::{Failure, Verdict, waiting};
 
 use super::answer::{
-    Common, Text, error_of, limits, load_text, observed, share, sources, verdict_of,
+    Common, Text, error_of, failing, limits, load_text, observed, share, sources, verdict_of,
 };
 
 /// Ask how many servers are needed for more load
@@ -54,12 +54,18 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         ));
     }
     if answer.kept == advise::Right::No
-        && let Some(busy) = shown.and_then(|point| point.assessment.simulated.as_ref()?.busiest())
+        && let Some(seen) = shown.and_then(|point| point.assessment.simulated.as_ref())
     {
-        why.insert(0, format!("Then `{}` limits it, {} busy.", busy.name, share(busy.share.mean)));
+        if let Some(failing) = failing(seen) {
+            why.insert(0, format!("Then {failing}, whatever the servers do."));
+        } else if let Some(busy) = seen.busiest() {
+            why.insert(
+                0,
+                format!("Then `{}` limits it, {} busy.", busy.name, share(busy.share.mean)),
+            );
+        }
     }
-    let path = args.common.path();
-    let command = format!("sekisho ask bottleneck {path}");
+    let command = args.common.command("ask bottleneck", &[("class", args.class.as_deref())]);
     let text = Text {
         headline: headline(&answer, args.slo.as_ref()),
         approximation: answer.approximation(),

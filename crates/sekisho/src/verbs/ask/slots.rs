@@ -5,7 +5,7 @@ use std::io::Write;
 use advise::BestByFormula;
 use advise::questions::{self, Slots, SlotsRow};
 use clap::Args as ClapArgs;
-use cli::text::{Table, rate_estimate, time};
+use cli::text::{Table, percent_estimate, rate_estimate, time};
 use cli::{Failure, Verdict, waiting};
 
 use super::answer::{Common, Text, change_text, sources, time_or_dash};
@@ -51,13 +51,13 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
          with 95 % confidence over all of them together."
             .into(),
     );
-    let path = args.common.path();
     let better = [answer.best_p99, answer.best_mean].into_iter().find(|best| *best != answer.now);
     let command = match better {
         Some(best) => {
-            format!("sekisho sim {path} --sweep 'gate.{}.slots={},{best}'", answer.gate, answer.now)
+            let sweep = format!("gate.{}.slots={},{best}", answer.gate, answer.now);
+            args.common.command("sim", &[("sweep", Some(&sweep))])
         }
-        None => format!("sekisho ask sensitivity {path}"),
+        None => args.common.command("ask sensitivity", &[]),
     };
     let text = Text {
         headline: headline(&answer),
@@ -115,14 +115,18 @@ fn by_formula(best: &BestByFormula) -> String {
 }
 
 fn numbers(answer: &Slots) -> String {
-    let mut table =
-        Table::new(&["slots", "throughput", "formula R", "mean response", "p99", "mean", "p99"]);
+    let fails = answer.rows.iter().any(|row| row.failed.is_some_and(|share| share.mean > 0.0));
+    let head = ["slots", "throughput", "formula R", "mean response", "p99", "mean", "p99"];
+    let fail_head = fails.then_some("fail");
+    let mut table = Table::new(&head.into_iter().chain(fail_head).collect::<Vec<_>>());
     for row in &answer.rows {
         let mut name = row.slots.to_string();
         if row.slots == answer.now {
             name += " now";
         }
-        table.row(vec![
+        let failed =
+            fails.then(|| row.failed.as_ref().map_or("-".into(), |of| percent_estimate(of, 1)));
+        let cells = vec![
             name,
             row.throughput.as_ref().map_or("grows".into(), rate_estimate),
             row.formula.map_or("-".into(), time),
@@ -130,7 +134,8 @@ fn numbers(answer: &Slots) -> String {
             time_or_dash(row.p99.as_ref()),
             change_text(row.mean_change.as_ref()),
             change_text(row.p99_change.as_ref()),
-        ]);
+        ];
+        table.row(cells.into_iter().chain(failed).collect());
     }
     table.to_string()
 }

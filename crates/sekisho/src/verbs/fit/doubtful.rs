@@ -10,6 +10,7 @@ use cli::{Failure, Verdict, say};
 use measure::{LoadShape, RunRecord, Until};
 
 use super::super::typed::Typed;
+use super::answer::NoFit;
 
 /// Says why runs do not fit, what in their records may be the cause, and what to measure.
 pub(super) fn no_fit(
@@ -24,13 +25,10 @@ pub(super) fn no_fit(
     let is_of_noise =
         |kind: CauseKind| matches!(kind, CauseKind::Noise(_) | CauseKind::Elsewhere(_));
     let noisy = causes.iter().filter(|cause| is_of_noise(cause.kind));
-    let again = again(runs, noisy.map(|cause| cause.clients).collect());
+    let again = again(runs, noisy.flat_map(|cause| cause.clients.iter().copied()).collect());
     if as_json {
-        let object = serde_json::json!({
-            "verdict": verdict.word(), "exit_code": verdict.code(), "why": error.to_string(),
-            "causes": told, "next": again,
-        });
-        say(out, &format!("{object}\n"))?;
+        let answer = NoFit { causes: told, next: again, ..NoFit::new(error) };
+        say(out, &answer.line(verdict))?;
         return Ok(verdict);
     }
     let mut text = sentence(&format!("{}: {error}", verdict.word())) + "\n";
@@ -51,7 +49,7 @@ pub(super) fn no_fit(
     Ok(verdict)
 }
 
-/// Likely causes of large residuals, run by run.
+/// Likely causes of large residuals.
 pub(super) fn likely(runs: &[RunRecord]) -> String {
     let causes = causes(runs).into_iter();
     causes.map(|cause| paragraph(&format!("a residual is large; perhaps {cause}"))).collect()

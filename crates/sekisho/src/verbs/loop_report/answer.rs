@@ -58,6 +58,9 @@ pub(crate) fn of_runs(runs: &[RunRecord]) -> Answer {
         Err(_) => return answer,
     };
     answer.note_knee(scenario, None);
+    if answer.knee.is_some() && runs.iter().any(|run| run.header.target != options.name) {
+        answer.lines.push(format!("knee and advice are of the runs of {} alone", options.name));
+    }
     if let Some(knee) = answer.knee {
         let peak = parameter(scenario, "peak").is_some();
         let slots = if peak { knee.round() } else { knee.ceil() };

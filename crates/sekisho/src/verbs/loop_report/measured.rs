@@ -1,12 +1,12 @@
 //! The measured part of the page: every run with its quantiles, errors and limits, and how it went over
 //! time.
 
-use cli::Verdict;
 use cli::text::untold;
 use measure::{Histogram, Interval, LoadShape, RunRecord};
 use report::{Axis, Cell, Column, Curves, Figure, Plot, Section, Series, Table};
 
-use super::{Broken, Judged, load_text, outcome};
+use super::super::outcome::Outcome;
+use super::{Broken, Judged, load_text};
 
 /// A run held against one limit.
 pub(crate) struct Held {
@@ -14,15 +14,14 @@ pub(crate) struct Held {
     pub(crate) run: String,
     /// The limit as it was written.
     pub(crate) limit: String,
-    pub(crate) verdict: Verdict,
-    /// Finding in words.
-    pub(crate) line: String,
+    pub(crate) outcome: Outcome,
 }
 
 impl Held {
     /// Finding without the limit before it.
     fn finding(&self) -> &str {
-        self.line.strip_prefix(&format!("{}: ", self.limit)).unwrap_or(&self.line)
+        let line = &self.outcome.line;
+        line.strip_prefix(&format!("{}: ", self.limit)).unwrap_or(line)
     }
 }
 
@@ -77,7 +76,7 @@ pub(super) fn numbers(judged: &Judged<'_>, held: &[Held]) -> Result<Section, Bro
         let rows = held.iter().map(|held| {
             vec![
                 Cell::Text(held.limit.clone()),
-                Cell::Outcome(outcome(held.verdict)),
+                Cell::Outcome(held.outcome.verdict.into()),
                 Cell::Text(held.finding().to_owned()),
                 Cell::Text(held.run.clone()),
             ]

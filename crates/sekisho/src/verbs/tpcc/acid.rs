@@ -6,9 +6,11 @@ use ::tpcc::{
     AcidError, AcidFinding, AcidPlan, AcidTest, Execution, Isolation, RunError, Trial, acid,
 };
 use clap::Args as ClapArgs;
+use cli::json::{Answer, Interrupted};
 use cli::text::{filled, next, paragraph, sentence};
 use cli::{Failure, Session, Verdict, progress, say, store};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::target::Target;
 use super::terminals::{ExecuteName, IsolationName};
@@ -94,7 +96,12 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let found = Verified::of(&target, session)?;
     let verdict = verdict_of(&suites, found.as_ref());
     if args.json {
-        say(out, &format!("{}\n", object(&suites, found.as_ref(), verdict, &target)))?;
+        let answer = Tested {
+            postgres: target.version(),
+            suites: suites.iter().map(SuiteAnswer::from).collect(),
+            verified: found.as_ref().map(Verified::holds),
+        };
+        say(out, &cli::json::answer(verdict, verdict.word(), &answer))?;
     } else {
         say(out, &text(args, &suites, found.as_ref(), verdict, &target))?;
     }
@@ -105,7 +112,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
 fn interrupted(args: &Args, out: &mut dyn Write, when: &str) -> Result<Verdict, Failure> {
     let verdict = Verdict::Interrupted;
     let text = match args.json {
-        true => format!("{}\n", json!({ "verdict": verdict.word(), "exit_code": verdict.code() })),
+        true => Interrupted::default().line(),
         false => sentence(&format!("interrupted: {}", when.trim_start_matches("interrupted: "))),
     };
     say(out, &text)?;
@@ -208,43 +215,103 @@ fn trial_text(trial: &Trial, level: Isolation) -> String {
     text
 }
 
-fn object(suites: &[Suite], found: Option<&Verified>, verdict: Verdict, target: &Target) -> Value {
-    let suite = |suite: &Suite| {
-        let AcidPlan { execution, isolation, seed } = suite.plan;
-        let trials: Vec<Value> =
-            suite.trials.iter().map(|trial| trial_object(trial, isolation)).collect();
-        json!({ "execute": execution, "isolation": isolation, "seed": seed, "tests": trials })
-    };
-    json!({
-        "verdict": verdict.word(),
-        "exit_code": verdict.code(),
-        "postgres": target.version(),
-        "suites": suites.iter().map(suite).collect::<Vec<_>>(),
-        "verified": found.map(Verified::holds),
-    })
+/// Tests of atomicity and isolation.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Tested<'a> {
+    /// Version of the PostgreSQL.
+    postgres: &'a str,
+    /// The suites: atomicity and each isolation level.
+    suites: Vec<SuiteAnswer<'a>>,
+    /// True if the conditions of the database hold afterwards; none where they were not looked at.
+    verified: Option<bool>,
 }
 
-fn trial_object(trial: &Trial, level: Isolation) -> Value {
-    let word = |finding| match finding {
-        AcidFinding::Holds => "holds",
-        AcidFinding::Anomaly(_) => "anomaly",
-        AcidFinding::Fails => "fails",
-    };
-    let seen = |seen: &::tpcc::Observation| {
-        json!({
-            "what": seen.what,
-            "expected": seen.expected_at(level),
-            "seen": seen.seen,
-            "finding": word(seen.finding(level)),
-        })
-    };
-    json!({
-        "name": trial.test.name(),
-        "clause": trial.test.clause(),
-        "steps": trial.test.steps(),
-        "finding": word(trial.finding(level)),
-        "observations": trial.observations.iter().map(seen).collect::<Vec<_>>(),
-    })
+impl Answer for Tested<'_> {
+    const FORMAT: &'static str = "sekisho/tpcc-acid/1";
+}
+
+/// All tests with one execution and one isolation.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Suite")]
+struct SuiteAnswer<'a> {
+    execute: Execution,
+    isolation: Isolation,
+    /// Seed of all that was drawn.
+    seed: u64,
+    /// The tests.
+    tests: Vec<TestAnswer<'a>>,
+}
+
+/// A test of the specification.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Test")]
+struct TestAnswer<'a> {
+    /// Its name.
+    name: &'static str,
+    /// Clause of the specification.
+    clause: &'static str,
+    /// Statements of the sessions, in their order.
+    steps: &'static str,
+    /// Finding.
+    finding: FindingWord,
+    /// Observations.
+    observations: Vec<ObservationAnswer<'a>>,
+}
+
+/// A value that a test saw.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Observation")]
+struct ObservationAnswer<'a> {
+    /// Fact that is looked at.
+    what: &'a str,
+    /// Value that is expected.
+    expected: &'a str,
+    /// Value that was seen.
+    seen: &'a str,
+    /// Finding.
+    finding: FindingWord,
+}
+
+/// Finding of a test.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(rename = "TestFinding")]
+enum FindingWord {
+    Holds,
+    /// An anomaly that the isolation allows.
+    Anomaly,
+    Fails,
+}
+
+impl From<AcidFinding> for FindingWord {
+    fn from(finding: AcidFinding) -> FindingWord {
+        match finding {
+            AcidFinding::Holds => FindingWord::Holds,
+            AcidFinding::Anomaly(_) => FindingWord::Anomaly,
+            AcidFinding::Fails => FindingWord::Fails,
+        }
+    }
+}
+
+impl<'a> From<&'a Suite> for SuiteAnswer<'a> {
+    fn from(suite: &'a Suite) -> SuiteAnswer<'a> {
+        let AcidPlan { execution, isolation, seed } = suite.plan;
+        let seen = |seen: &'a ::tpcc::Observation| ObservationAnswer {
+            what: &seen.what,
+            expected: seen.expected_at(isolation),
+            seen: &seen.seen,
+            finding: seen.finding(isolation).into(),
+        };
+        let test = |trial: &'a Trial| TestAnswer {
+            name: trial.test.name(),
+            clause: trial.test.clause(),
+            steps: trial.test.steps(),
+            finding: trial.finding(isolation).into(),
+            observations: trial.observations.iter().map(seen).collect(),
+        };
+        let tests = suite.trials.iter().map(test).collect();
+        SuiteAnswer { execute: execution, isolation, seed, tests }
+    }
 }
 
 /// Failure that the user can mend, or one that they cannot.

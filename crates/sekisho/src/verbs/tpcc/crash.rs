@@ -12,15 +12,16 @@ use ::tpcc::survival::{Acknowledged, OrderKey, Survival, entries};
 use ::tpcc::{DeliveryResult, End, Pace, Plan, Record, Screen, Watch};
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
+use cli::json::{Answer, Interrupted};
 use cli::text::{Table, filled, next, paragraph, sentence, time};
 use cli::{Failure, Session, Verdict, progress, say, store};
 use formats::bounded;
 use postgres::{Private, StartError};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use workload::tpcc::Request;
 use workload::{Dist, stream};
 
-use super::kept::Begun;
 use super::target::{PARAMETERS, Target};
 use super::terminals::{self, ExecuteName, IsolationName};
 use super::verified::{Verified, verified_text};
@@ -143,7 +144,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     }
     let target = Target::lend(&args.private, &parameters, (args.warehouses, args.seed), session)?;
     let Some(mut target) = target else { return not_crashed(args, out) };
-    let path = Begun::now().path("acknowledged.jsonl")?;
+    let (_, path) = store::claimed("runs", &store::new_id(), "acknowledged.jsonl")?;
     let mut rounds = Vec::new();
     let bar = progress(u64::from(args.rounds), "crashing");
     for number in 1..=args.rounds {
@@ -162,7 +163,10 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     }
     let verdict = verdict_of(args, &rounds, session);
     let text = match args.json {
-        true => format!("{}\n", object((args, &version), &rounds, &path, verdict)),
+        true => {
+            let answer = Crashed::new((args, &version), &rounds, &path);
+            cli::json::answer(verdict, verdict.word(), &answer)
+        }
         false => text((args, &version), &rounds, &path, verdict),
     };
     say(out, &text)?;
@@ -173,7 +177,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
 fn not_crashed(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let verdict = Verdict::Interrupted;
     let text = match args.json {
-        true => format!("{}\n", json!({ "verdict": verdict.word(), "exit_code": verdict.code() })),
+        true => Interrupted::default().line(),
         false => "interrupted: before the first crash was over, so nothing is known\n".into(),
     };
     say(out, &text)?;
@@ -452,35 +456,76 @@ fn key(key: &OrderKey) -> String {
     format!("w {}, d {}, o {}", key.warehouse, key.district, key.order)
 }
 
-fn object(
-    (args, version): (&Args, &str),
-    rounds: &[Round],
-    path: &Path,
-    verdict: Verdict,
-) -> Value {
-    let round = |round: &Round| {
-        json!({
-            "under_load_s": round.after_s,
-            "recovery_s": round.recovery_s,
-            "orders_acknowledged": round.acknowledged.0,
-            "payments_acknowledged": round.acknowledged.1,
-            "lost": round.lost,
-            "unacknowledged": round.unacknowledged,
-            "since_load": round.survival,
-            "verified": round.found.holds(),
-        })
-    };
-    json!({
-        "verdict": verdict.word(),
-        "exit_code": verdict.code(),
-        "warehouses": args.warehouses,
-        "connections": args.connections,
-        "synchronous_commit": args.synchronous_commit == Synchronous::On,
-        "seed": args.seed,
-        "postgres": version,
-        "rounds": rounds.iter().map(round).collect::<Vec<_>>(),
-        "acknowledged": path.display().to_string(),
-    })
+/// A server that was killed under load, again and again.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Crashed<'a> {
+    /// Number of warehouses.
+    warehouses: u32,
+    /// Number of connections.
+    connections: u32,
+    /// True if commits waited for the log to be on disk.
+    synchronous_commit: bool,
+    /// Seed of all that was drawn.
+    seed: u64,
+    /// Version of the PostgreSQL.
+    postgres: &'a str,
+    /// The rounds, each with a kill of the server.
+    rounds: Vec<RoundAnswer<'a>>,
+    /// File of everything that was acknowledged.
+    acknowledged: &'a Path,
+}
+
+impl Answer for Crashed<'_> {
+    const FORMAT: &'static str = "sekisho/tpcc-crash/1";
+}
+
+/// A kill and what was there afterwards.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Round")]
+struct RoundAnswer<'a> {
+    /// Time under load until the kill \[s\].
+    under_load_s: f64,
+    /// From the start of the server until it answers.
+    recovery_s: f64,
+    /// Number of orders that were acknowledged in this round.
+    orders_acknowledged: u64,
+    /// Number of payments that were acknowledged in this round.
+    payments_acknowledged: u64,
+    /// Number of all that was acknowledged so far that this round has lost.
+    lost: u64,
+    /// Number that is there without having been acknowledged, of this round alone.
+    unacknowledged: u64,
+    since_load: &'a Survival,
+    /// True if the conditions of the database hold.
+    verified: bool,
+}
+
+impl<'a> Crashed<'a> {
+    fn new(
+        (args, postgres): (&Args, &'a str),
+        rounds: &'a [Round],
+        acknowledged: &'a Path,
+    ) -> Crashed<'a> {
+        let round = |round: &'a Round| RoundAnswer {
+            under_load_s: round.after_s,
+            recovery_s: round.recovery_s,
+            orders_acknowledged: round.acknowledged.0,
+            payments_acknowledged: round.acknowledged.1,
+            lost: round.lost,
+            unacknowledged: round.unacknowledged,
+            since_load: &round.survival,
+            verified: round.found.holds(),
+        };
+        Crashed {
+            warehouses: args.warehouses,
+            connections: args.connections,
+            synchronous_commit: args.synchronous_commit == Synchronous::On,
+            seed: args.seed,
+            postgres,
+            rounds: rounds.iter().map(round).collect(),
+            acknowledged,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! on more connections hardly help, and is checked at numbers that it never saw.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ::tpcc::{End, Execution, Isolation, NOT_AUDITED, Outcome, Pace, Plan};
@@ -14,10 +14,13 @@ use advise::{
     Span, Tolerance,
 };
 use clap::Args as ClapArgs;
-use cli::text::{Table, paragraph, percent, rate, sentence, time};
+use cli::json::{Answer, Interrupted};
+use cli::text::{Table, count, paragraph, percent, rate, sentence, time};
 use cli::{Failure, Session, Verdict, say, store};
 use measure::{Judgement, RunRecord};
 use report::{Cell, Column, Section, Table as ReportTable};
+use schemars::JsonSchema;
+use serde::Serialize;
 use sim::Options;
 use solve::{ClosedNetwork, Station};
 
@@ -25,6 +28,7 @@ use super::kept::Kept;
 use super::target::{PARAMETERS, Target};
 use super::terminals;
 use crate::verbs::check::{point_text, quick, score_text};
+use crate::verbs::json::{ScoreAnswer, scores};
 use crate::verbs::outcome::verdict_of;
 use crate::verbs::{ask, fit, loop_report};
 use databases::PrivateArgs;
@@ -50,7 +54,11 @@ const DRIFT_MOST: f64 = 0.10;
 #[command(after_help = "\
 Example:
   sekisho demo postgres
-      ends with 0 or 4: the predictions are right, or the runs cannot tell")]
+      ends with 0 or 4: the predictions are right, or the runs cannot tell
+
+Exit codes: 0 the predictions are right; 3 one is wrong; 4 the runs cannot tell;
+5 a run is invalid, as where other programs keep the machine busy; 6 the model
+does not fit the runs.")]
 pub(crate) struct Args {
     /// Warehouses; with fewer than connections, terminals wait for each other's rows [default: as many
     /// as connections at most, up to 32]
@@ -154,24 +162,58 @@ fn to_fit(connections: &[u32], cores: u32) -> Result<Vec<u32>, Failure> {
 
 fn introduction(warehouses: u32, cores: u32) -> String {
     paragraph(&format!(
-        "A private PostgreSQL with TPC-C's tables of {warehouses} warehouses. As many terminals as \
-         connections work without keying and thinking, on the same {cores} processors: a closed load."
+        "A private PostgreSQL with TPC-C's tables of {}. As many terminals as \
+         connections work without keying and thinking, on the same {}: a closed load.",
+        count(warehouses.into(), "warehouse"),
+        count(cores.into(), "processor")
     )) + "\n"
 }
 
 fn interrupted(kept: usize, args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let verdict = Verdict::Interrupted;
     let text = match args.json {
-        true => {
-            let object = serde_json::json!({
-                "verdict": verdict.word(), "exit_code": verdict.code(), "runs": kept,
-            });
-            format!("{object}\n")
+        true => Interrupted { runs: Some(kept), ..Interrupted::default() }.line(),
+        false => {
+            sentence(&format!("interrupted: {} kept in .sekisho/runs/", count(kept as u64, "run")))
         }
-        false => sentence(&format!("interrupted: {kept} runs are kept in .sekisho/runs/")),
     };
     say(out, &text)?;
     Ok(verdict)
+}
+
+/// The number of connections that PostgreSQL is best used with.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct DemonstratedPostgres<'a> {
+    /// True if the formula's numbers are approximate.
+    approximate: bool,
+    /// The largest relative error where the formula was tried.
+    error: Option<f64>,
+    /// Version of the PostgreSQL.
+    postgres: &'a str,
+    /// Seed of all that was drawn.
+    seed: u64,
+    /// None, as the next two, where the runs do not tell it.
+    connections_best: Option<u32>,
+    /// Ends of the region of numbers of connections with the most throughput.
+    connections_region: Option<[u32; 2]>,
+    /// Most throughput that was measured \[1/s\].
+    throughput_best_per_s: Option<f64>,
+    /// Relative change of the throughput from the first to the last run of one kind.
+    drift: Option<f64>,
+    /// Explanation of the region, in words.
+    why: String,
+    /// Predictions held against measurements.
+    scores: Vec<ScoreAnswer<'a>>,
+    /// File that the prediction was stored in.
+    prediction_file: &'a Path,
+    /// File that the scenario was written to.
+    scenario_file: &'a Path,
+    /// File of the report.
+    report: &'a Path,
+}
+
+impl Answer for DemonstratedPostgres<'_> {
+    const FORMAT: &'static str = "sekisho/demo-postgres/1";
 }
 
 /// A run at a number of connections, as a closed load.
@@ -460,8 +502,9 @@ impl Demo {
         clients.sort_unstable();
         clients.dedup();
         let question = Question { clients, ..Question::default() };
-        let prediction = ask::predict(fit.scenario.clone(), &question, args.seed)?;
-        let path = store::path("predictions", &format!("{}.json", prediction.id))?;
+        let mut prediction = ask::predict(fit.scenario.clone(), &question, args.seed)?;
+        let (id, path) = store::claimed("predictions", &prediction.id, "json")?;
+        prediction.id = id;
         ask::store_prediction(&path, &prediction)?;
         let scenario_path = fit::keep_scenario(&fit.scenario, &prediction.id)?;
         Ok(Demo {
@@ -713,18 +756,22 @@ impl Demo {
         page.write(&args.report).map_err(Failure::machine)?;
         let known = self.unknown().is_none();
         if args.json {
-            let scores: Vec<_> = self.scores.iter().map(crate::verbs::json::score).collect();
-            let object = serde_json::json!({
-                "verdict": verdict.word(), "exit_code": verdict.code(),
-                "approximate": self.prediction.approximation().approximate,
-                "error": self.prediction.approximation().error,
-                "postgres": version, "seed": args.seed,
-                "connections_best": known.then_some(self.best.connections),
-                "connections_region": known.then_some(self.best.region),
-                "throughput_best": known.then_some(self.best.throughput), "drift": self.drift(), "why": self.why(),
-                "scores": scores, "report": args.report,
-            });
-            say(out, &format!("{object}\n"))?;
+            let answer = DemonstratedPostgres {
+                approximate: self.prediction.approximation().approximate,
+                error: self.prediction.approximation().error,
+                postgres: version,
+                seed: args.seed,
+                connections_best: known.then_some(self.best.connections),
+                connections_region: known.then_some(self.best.region),
+                throughput_best_per_s: known.then_some(self.best.throughput),
+                drift: self.drift(),
+                why: self.why(),
+                scores: scores(&self.scores),
+                prediction_file: &self.prediction_path,
+                scenario_file: &self.scenario_path,
+                report: &args.report,
+            };
+            say(out, &cli::json::answer(verdict, verdict.word(), &answer))?;
             return Ok(verdict);
         }
         say(out, &self.text(verdict))?;

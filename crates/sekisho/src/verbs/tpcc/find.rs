@@ -1,16 +1,20 @@
 //! `sekisho tpcc find`: the most warehouses that hold, and so the highest throughput (MQTh).
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ::tpcc::find::{Above, Answer, Reading, SearchPlan, Stage, Step, Tried};
-use ::tpcc::{NOT_AUDITED, Pace, Plan};
+use ::tpcc::{NOT_AUDITED, Outcome, Pace, Plan};
 use advise::Span;
 use clap::Args as ClapArgs;
+use cli::json::Interrupted;
 use cli::text::{Table, next, paragraph, plus_minus, sentence, time};
 use cli::{Failure, Session, Verdict, say, store, tool};
-use serde_json::{Value, json};
+use measure::Estimate;
+use schemars::JsonSchema;
+use serde::Serialize;
 use workload::tpcc::Kind;
 
 use super::kept::Begun;
@@ -44,7 +48,8 @@ few to tell, and never qualifies.
 Examples:
   sekisho tpcc find --max-warehouses 60
       ends with 0 or 4: so many hold, or too few were seen to tell
-  sekisho tpcc find --max-warehouses 200 --confirm 2h --db \"$DATABASE_URL\"")]
+  sekisho tpcc find --max-warehouses 200 --confirm 2h --db \"$DATABASE_URL\"
+      ends with 0 or 4: the same")]
 pub(super) struct Args {
     #[command(flatten)]
     database: DatabaseArgs,
@@ -127,10 +132,10 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         // Who closed standard error does not want to know.
         let _ = write!(std::io::stderr(), "{}", sentence(&note));
     }
-    let begun = Begun::now();
     let target =
         Target::open(&args.database, &args.private, (args.max_warehouses, args.seed), session)?;
     let Some(target) = target else { return not_begun(args, out) };
+    let begun = Begun::now("find.json")?;
     let search = follow(args, plan, &target, session)?;
     let verdict = search.verdict();
     let found = match (args.no_verify, verdict) {
@@ -138,19 +143,13 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         _ => Verified::of(&target, session)?,
     };
     let verdict = and_verified(verdict, found.as_ref());
-    let record = begun.path("find.json")?;
     let report = search.report(verdict, found.as_ref(), &begun.path("find.html")?);
-    let mut object = search.object();
-    object["verified"] = json!(found.as_ref().map(|found| found.holds()));
-    object["report"] = json!(report.as_ref().ok());
-    object["seed"] = json!(args.seed);
-    object["postgres"] = json!(target.version());
-    keep(&record, &begun, &object, session)?;
+    let verified = found.as_ref().map(Verified::holds);
+    let told = search.answer(verified, report.as_deref().ok(), (args.seed, target.version()));
+    keep(&begun, &told, session)?;
     if args.json {
-        object["verdict"] = json!(search.word(verdict));
-        object["exit_code"] = json!(verdict.code());
-        object["record"] = json!(record);
-        say(out, &format!("{object}\n"))?;
+        let answer = FoundSize { search: told, record: begun.record() };
+        say(out, &cli::json::answer(verdict, search.word(verdict), &answer))?;
     } else {
         let text = [
             search.text(&target),
@@ -158,7 +157,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
                 Verdict::Interrupted | Verdict::Invalid => String::new(),
                 _ => verified_text(found.as_ref()),
             },
-            paragraph(&format!("record: {}", record.display())),
+            paragraph(&format!("record: {}", begun.record().display())),
             written(&report),
             paragraph(&format!("Seed {}.", args.seed)),
             next(&args.database.again(&search.next_command(target.room()))),
@@ -187,7 +186,7 @@ fn too_short(probe: Duration) -> Option<String> {
 fn not_begun(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let verdict = Verdict::Interrupted;
     let text = match args.json {
-        true => format!("{}\n", json!({ "verdict": verdict.word(), "exit_code": verdict.code() })),
+        true => Interrupted::default().line(),
         false => "interrupted: before the first probe, so nothing was recorded\n".into(),
     };
     say(out, &text)?;
@@ -224,18 +223,96 @@ fn follow(
 }
 
 /// Writes the search beside the records of its trials.
-fn keep(path: &Path, begun: &Begun, object: &Value, session: &Session) -> Result<(), Failure> {
-    let mut document = json!({
-        "sekisho-tpcc-find": 1,
-        "id": begun.id(),
-        "started": begun.started(),
-        "tool": tool(),
-        "command": session.command,
-    });
-    if let (Value::Object(document), Value::Object(object)) = (&mut document, object) {
-        document.extend(object.clone());
-    }
-    store::write_whole(path, format!("{document}\n"))
+fn keep(begun: &Begun, search: &SearchAnswer<'_>, session: &Session) -> Result<(), Failure> {
+    let kept = KeptSearch {
+        format: 1,
+        id: begun.id(),
+        started: begun.started(),
+        tool: &tool(),
+        command: &session.command,
+        search,
+    };
+    let text = serde_json::to_string(&kept).map_err(Failure::defect)?;
+    store::write_whole(begun.record(), text + "\n")
+}
+
+/// File of a search.
+#[derive(Serialize)]
+struct KeptSearch<'a> {
+    #[serde(rename = "sekisho-tpcc-find")]
+    format: u32,
+    id: &'a str,
+    started: &'a str,
+    tool: &'a str,
+    command: &'a [String],
+    #[serde(flatten)]
+    search: &'a SearchAnswer<'a>,
+}
+
+/// A search for the most warehouses.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct FoundSize<'a> {
+    #[serde(flatten)]
+    search: SearchAnswer<'a>,
+    /// File of the search.
+    record: &'a Path,
+}
+
+impl cli::json::Answer for FoundSize<'_> {
+    const FORMAT: &'static str = "sekisho/tpcc-find/1";
+}
+
+/// A search as far as it came, and its database.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Search")]
+struct SearchAnswer<'a> {
+    answer: &'a Answer,
+    /// The most warehouses that were to be tried.
+    max_warehouses: u32,
+    /// Length of a probe \[s\].
+    probe_s: f64,
+    /// Length of the confirmation \[s\].
+    confirm_s: f64,
+    /// Of the run that the answer rests on; none if there is none.
+    new_orders_per_minute: Option<Estimate>,
+    /// Deviations from the specification.
+    deviations: Vec<String>,
+    /// The trials, in their order.
+    trials: Vec<TrialAnswer<'a>>,
+    /// Sentence that a result that nobody audited must carry.
+    not_audited: &'static str,
+    /// True if the conditions of the database hold afterwards; none where they were not looked at.
+    verified: Option<bool>,
+    /// File of the report; none if it could not be written.
+    report: Option<&'a Path>,
+    /// Seed of all that was drawn.
+    seed: u64,
+    /// Version of the PostgreSQL.
+    postgres: &'a str,
+}
+
+/// A probe, or the confirmation.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SearchTrial")]
+struct TrialAnswer<'a> {
+    /// Number of warehouses.
+    warehouses: u32,
+    stage: Stage,
+    /// Seed of all that was drawn.
+    seed: u64,
+    /// Time that was measured \[s\].
+    measured_s: f64,
+    reading: &'a Reading,
+    /// Its outcome.
+    outcome: &'a Outcome,
+    /// New orders completed in a minute.
+    new_orders_per_minute: Estimate,
+    /// New orders in a minute for each warehouse.
+    per_warehouse: f64,
+    /// By the kind of transaction.
+    response_p90_s: BTreeMap<&'static str, f64>,
+    /// File of the record of the run.
+    record: &'a Path,
 }
 
 impl Search {
@@ -340,7 +417,7 @@ impl Search {
             Answer::TooShort { warehouses, above } => {
                 format!("too short to tell: {}, {rate}{}", untold(*warehouses), known(*above))
             }
-            Answer::None => "DEVIATES: 1 warehouse does, the least there is".into(),
+            Answer::None => "deviates: 1 warehouse does, the least there is".into(),
             Answer::Inconclusive(why) => format!("inconclusive: {why}"),
             Answer::Invalid(why) => format!("invalid: {why}"),
             Answer::Interrupted => {
@@ -380,37 +457,43 @@ impl Search {
         table
     }
 
-    fn object(&self) -> Value {
-        let trials = self.tried.iter().zip(&self.runs).map(|(tried, run)| {
+    /// The search with what was found beside it.
+    fn answer<'a>(
+        &'a self,
+        verified: Option<bool>,
+        report: Option<&'a Path>,
+        (seed, postgres): (u64, &'a str),
+    ) -> SearchAnswer<'a> {
+        let trial = |(tried, run): (&'a Tried, &'a Run)| {
             let record = &run.kept.record;
-            let p90 = Kind::ALL.map(|kind| {
-                let response = record.of(kind).response.quantile(0.9).as_secs_f64();
-                (kind.name().to_owned(), json!(response))
-            });
-            json!({
-                "warehouses": tried.warehouses,
-                "stage": tried.stage,
-                "seed": record.plan.seed,
-                "measured_s": record.measured_s,
-                "reading": tried.reading,
-                "outcome": run.judged.outcome,
-                "new_orders_per_minute": run.judged.new_orders_per_minute,
-                "per_warehouse": record.new_orders_per_minute() / f64::from(tried.warehouses),
-                "response_p90_s": serde_json::Map::from_iter(p90),
-                "record": run.kept.path,
-            })
-        });
-        json!({
-            "answer": self.answer,
-            "max_warehouses": self.plan.max,
-            "probe_s": self.plan.probe.as_secs_f64(),
-            "confirm_s": self.plan.confirm.as_secs_f64(),
-            "new_orders_per_minute":
-                self.confirmed().map(|run| &run.judged.new_orders_per_minute),
-            "deviations": self.deviations(),
-            "trials": trials.collect::<Vec<_>>(),
-            "not_audited": NOT_AUDITED,
-        })
+            let p90 = |kind: Kind| record.of(kind).response.quantile(0.9).as_secs_f64();
+            TrialAnswer {
+                warehouses: tried.warehouses,
+                stage: tried.stage,
+                seed: record.plan.seed,
+                measured_s: record.measured_s,
+                reading: &tried.reading,
+                outcome: &run.judged.outcome,
+                new_orders_per_minute: run.judged.new_orders_per_minute,
+                per_warehouse: record.new_orders_per_minute() / f64::from(tried.warehouses),
+                response_p90_s: Kind::ALL.map(|kind| (kind.name(), p90(kind))).into(),
+                record: &run.kept.path,
+            }
+        };
+        SearchAnswer {
+            answer: &self.answer,
+            max_warehouses: self.plan.max,
+            probe_s: self.plan.probe.as_secs_f64(),
+            confirm_s: self.plan.confirm.as_secs_f64(),
+            new_orders_per_minute: self.confirmed().map(|run| run.judged.new_orders_per_minute),
+            deviations: self.deviations(),
+            trials: self.tried.iter().zip(&self.runs).map(trial).collect(),
+            not_audited: NOT_AUDITED,
+            verified,
+            report,
+            seed,
+            postgres,
+        }
     }
 
     /// Writes the curve as a page, with the verdict of the search and not of its worst trial; where it

@@ -1,10 +1,11 @@
-//! The file of a run: `.sekisho/runs/ID.tpcc.json`, written whole when the run has ended.
+//! The file of a run: `.sekisho/runs/ID.tpcc.json`, made when the run begins and written whole when it has ended.
 
 use std::path::{Path, PathBuf};
 
 use ::tpcc::Record;
 use cli::{Failure, Session, store, tool};
 use measure::RunRecord;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::verified::Verified;
@@ -13,17 +14,21 @@ use super::verified::Verified;
 const FORMAT: u32 = 1;
 
 /// A run that was kept: what stands in the file, and where that is.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Kept {
+    /// Version of the format.
     #[serde(rename = "sekisho-tpcc")]
     format: u32,
+    /// Name by which it is stored.
     pub(super) id: String,
     /// When it began, UTC, RFC 3339.
     pub(super) started: String,
+    /// Program and version that made it.
     tool: String,
     /// The words of the command line that made it, without secrets.
     pub(super) command: Vec<String>,
+    /// Record of the run.
     pub(super) record: Record,
     /// Checks of the database afterwards, if it was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,15 +37,31 @@ pub(super) struct Kept {
     pub(super) path: PathBuf,
 }
 
-/// Name and place of a run that begins now.
+/// Name and place of a run that begins now. Its record's file is there from the beginning, so that no file of another run
+/// has the same name, and goes again if nothing is written to it.
 pub(super) struct Begun {
     id: String,
     started: String,
+    /// The record's file, empty so far.
+    path: PathBuf,
 }
 
 impl Begun {
-    pub(super) fn now() -> Begun {
-        Begun { id: store::new_id(), started: store::now_rfc3339() }
+    /// A run whose record is the file with this ending.
+    ///
+    /// # Errors
+    /// If the file cannot be made.
+    pub(super) fn now(ending: &str) -> Result<Begun, Failure> {
+        let (id, path) = store::claimed("runs", &store::new_id(), ending)?;
+        Ok(Begun { id, started: store::now_rfc3339(), path })
+    }
+
+    /// A run of TPC-C's transactions.
+    ///
+    /// # Errors
+    /// If its file cannot be made.
+    pub(super) fn run() -> Result<Begun, Failure> {
+        Begun::now("tpcc.json")
     }
 
     /// Its name.
@@ -53,7 +74,12 @@ impl Begun {
         &self.started
     }
 
-    /// A file of this run; `ending` as in `deliveries.jsonl`.
+    /// Its record's file.
+    pub(super) fn record(&self) -> &Path {
+        &self.path
+    }
+
+    /// Another file of this run; `ending` as in `deliveries.jsonl`.
     pub(super) fn path(&self, ending: &str) -> Result<PathBuf, Failure> {
         store::path("runs", &format!("{}.{ending}", self.id))
     }
@@ -61,10 +87,10 @@ impl Begun {
     /// Writes what came of it.
     pub(super) fn keep(self, record: Record, session: &Session) -> Result<Kept, Failure> {
         let kept = Kept {
-            path: self.path("tpcc.json")?,
+            path: self.path.clone(),
             format: FORMAT,
-            id: self.id,
-            started: self.started,
+            id: self.id.clone(),
+            started: self.started.clone(),
             tool: tool(),
             command: session.command.clone(),
             record,
@@ -72,6 +98,15 @@ impl Begun {
         };
         kept.write()?;
         Ok(kept)
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        if std::fs::metadata(&self.path).is_ok_and(|metadata| metadata.len() == 0) {
+            // An empty file that cannot be removed does no harm.
+            std::fs::remove_file(&self.path).ok();
+        }
     }
 }
 

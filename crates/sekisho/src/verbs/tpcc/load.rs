@@ -7,10 +7,12 @@ use ::tpcc::{
     facts,
 };
 use clap::{Args as ClapArgs, ValueEnum};
+use cli::json::Answer;
 use cli::text::{bytes, next, paragraph, time};
 use cli::{Failure, Session, Verdict, progress, say, store};
 use indicatif::ProgressBar;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::terminals;
 use databases::DatabaseArgs;
@@ -116,23 +118,23 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         last = Some(progress);
     });
     bar.finish_and_clear();
-    let ((word, verdict), text, object) = match result {
+    let (verdict, text, line) = match result {
         Ok(loaded) => {
             let version = facts(&config).map_err(terminals::failure)?.version;
             let text = done_text(args, &loaded, &version);
-            (("loaded", Verdict::Holds), text, done_object(&loaded, &version))
+            let answer = LoadedTables::new(&loaded, &version);
+            (Verdict::Holds, text, cli::json::answer(Verdict::Holds, "loaded", &answer))
         }
         Err(LoadError::Interrupted) => {
             let verdict = Verdict::Interrupted;
-            ((verdict.word(), verdict), stopped_text(args, last), stopped_object(args, last))
+            let answer = StoppedLoad::new(args, last);
+            let line = cli::json::answer(verdict, verdict.word(), &answer);
+            (verdict, stopped_text(args, last), line)
         }
         Err(error) => return Err(failure(&error)),
     };
     if args.json {
-        let mut object = object;
-        object["verdict"] = json!(word);
-        object["exit_code"] = json!(verdict.code());
-        say(out, &format!("{object}\n"))?;
+        say(out, &line)?;
     } else {
         say(out, &text)?;
     }
@@ -176,17 +178,70 @@ fn done_text(args: &Args, loaded: &Loaded, version: &str) -> String {
     )
 }
 
-fn done_object(loaded: &Loaded, version: &str) -> Value {
-    json!({
-        "postgres": version,
-        "warehouses": loaded.record.warehouses,
-        "seed": loaded.record.seed,
-        "c_load": loaded.record.c_load,
-        "rows": loaded.rows,
-        "rows_s": loaded.rows_took.as_secs_f64(),
-        "keys_s": loaded.keys_took.as_secs_f64(),
-        "bytes": loaded.bytes,
-    })
+/// Tables that were loaded.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct LoadedTables<'a> {
+    /// Version of the PostgreSQL.
+    postgres: &'a str,
+    /// Number of warehouses.
+    warehouses: u32,
+    /// Seed of all that was drawn.
+    seed: u64,
+    /// Constant C of the load, as the specification has it.
+    c_load: u16,
+    /// Number of rows, of all tables.
+    rows: u64,
+    /// Time for the rows.
+    rows_s: f64,
+    /// Time for keys, indexes, vacuum and statistics.
+    keys_s: f64,
+    /// Size of tables and indexes.
+    bytes: u64,
+}
+
+impl Answer for LoadedTables<'_> {
+    const FORMAT: &'static str = "sekisho/tpcc-load/1";
+}
+
+impl<'a> LoadedTables<'a> {
+    fn new(loaded: &Loaded, postgres: &'a str) -> LoadedTables<'a> {
+        LoadedTables {
+            postgres,
+            warehouses: loaded.record.warehouses,
+            seed: loaded.record.seed,
+            c_load: loaded.record.c_load,
+            rows: loaded.rows,
+            rows_s: loaded.rows_took.as_secs_f64(),
+            keys_s: loaded.keys_took.as_secs_f64(),
+            bytes: loaded.bytes,
+        }
+    }
+}
+
+/// A load that was interrupted.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct StoppedLoad {
+    /// Number of warehouses.
+    warehouses: u32,
+    /// Seed of all that was drawn.
+    seed: u64,
+    /// None if it was at the keys already, or had not begun.
+    rows_done: Option<u64>,
+}
+
+impl Answer for StoppedLoad {
+    const FORMAT: &'static str = "sekisho/tpcc-load-stopped/1";
+}
+
+impl StoppedLoad {
+    fn new(args: &Args, last: Option<Progress>) -> StoppedLoad {
+        let rows = last.filter(|progress| progress.phase == Phase::Rows);
+        StoppedLoad {
+            warehouses: args.warehouses,
+            seed: args.seed,
+            rows_done: rows.map(|progress| progress.done),
+        }
+    }
 }
 
 fn stopped_text(args: &Args, last: Option<Progress>) -> String {
@@ -199,15 +254,6 @@ fn stopped_text(args: &Args, last: Option<Progress>) -> String {
         paragraph("What was whole is kept; the rest was undone by the database."),
         next(&args.resuming())
     )
-}
-
-fn stopped_object(args: &Args, last: Option<Progress>) -> Value {
-    let rows = last.filter(|progress| progress.phase == Phase::Rows);
-    json!({
-        "warehouses": args.warehouses,
-        "seed": args.seed,
-        "rows_done": rows.map(|progress| progress.done),
-    })
 }
 
 /// Failure with what the user can do, in the words of this command.

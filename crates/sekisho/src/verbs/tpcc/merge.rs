@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use ::tpcc::Record;
 use clap::Args as ClapArgs;
 use cli::{Failure, Session, Verdict, say};
-use serde_json::json;
 
 use super::kept::{Begun, Kept};
 use super::page::Run;
@@ -43,14 +42,13 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let verified = parts.iter().find_map(|part| part.verified.clone());
     let records: Vec<Record> = parts.into_iter().map(|part| part.record).collect();
     let record = Record::merge(&records).map_err(Failure::usage)?;
-    let mut run = Run::new(Begun::now().keep(record, session)?);
+    let mut run = Run::new(Begun::run()?.keep(record, session)?);
     run.kept.note(verified)?;
     let report = args.report.write(std::slice::from_ref(&run));
     let verdict = run.verdict();
     if args.json {
-        let mut object = terminals::object(&run.kept, &run.judged, verdict);
-        object["report"] = json!(report.as_ref().ok());
-        say(out, &format!("{object}\n"))?;
+        let report = report.as_deref().ok();
+        say(out, &terminals::answer(&run.kept, &run.judged, verdict, report))?;
     } else {
         let words: Vec<&str> = run.kept.record.server.version.split(' ').take(2).collect();
         let database = format!("the database that was named ({})", words.join(" "));

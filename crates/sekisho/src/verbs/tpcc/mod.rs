@@ -23,6 +23,7 @@ mod verify;
 use std::io::Write;
 
 use clap::{Args as ClapArgs, Subcommand};
+use cli::json::Format;
 use cli::{Failure, Session, Verdict};
 
 pub(crate) use kept::{is_record, read_run};
@@ -57,6 +58,29 @@ enum What {
     Acid(acid::Args),
     /// Kill a server under load, and look whether all it had acknowledged is there
     Crash(crash::Args),
+}
+
+/// Formats of what these verbs print with `--json`, and of the files that they keep.
+pub(super) fn formats() -> Vec<Format> {
+    vec![
+        Format::of_answer::<acid::Tested<'_>>(),
+        Format::of_answer::<crash::Crashed<'_>>(),
+        Format::of_answer::<demo::DemonstratedPostgres<'_>>(),
+        Format::of_answer::<find::FoundSize<'_>>(),
+        Format::of_answer::<load::LoadedTables<'_>>(),
+        Format::of_answer::<load::StoppedLoad>(),
+        Format::of_answer::<monitored::Monitored<'_>>(),
+        Format::of_answer::<place::PlacedAnswer<'_>>(),
+        Format::of_answer::<place::NotPlaced<'_>>(),
+        Format::of_answer::<place::Undone>(),
+        Format::of_answer::<place::OnDevices<'_>>(),
+        Format::of_answer::<place::ByModel<'_>>(),
+        Format::of_answer::<report::ReportedRuns<'_>>(),
+        Format::of_answer::<terminals::TpccRun<'_>>(),
+        Format::of_answer::<tune::Tuned<'_>>(),
+        Format::of_answer::<verify::VerifiedDatabase<'_>>(),
+        Format::of_file("sekisho-tpcc/1", cli::json::root::<kept::Kept>()),
+    ]
 }
 
 pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {

@@ -4,21 +4,23 @@
 //! directly and through the monitor, and how many clients either way serves in time.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ::tpcc::{End, Execution, Isolation, NOT_AUDITED, Outcome, Pace, Plan, SESSION_SETTINGS};
 use advise::Span;
 use clap::Args as ClapArgs;
-use cli::text::{Table, bytes, paragraph, rate, sentence, time};
+use cli::json::{Answer, Interrupted};
+use cli::text::{Table, bytes, count, next, paragraph, quoted, rate, sentence, time};
 use cli::{Failure, Session, Verdict, say, store};
 use measure::{Histogram, Ratio};
 use report::{Axis, Cell, Column, Curves, Figure, Report, Section, Series, Table as ReportTable};
+use schemars::JsonSchema;
+use serde::Serialize;
 use studies::{Gate, Look, Memory};
 
 use super::kept::Kept;
 use super::target::{PARAMETERS, Target};
 use super::terminals;
-use crate::verbs::loop_report;
 use databases::PrivateArgs;
 
 /// Directly, through the monitor, and so on, directly at the end: what drifts changes both.
@@ -31,7 +33,11 @@ const TIE: f64 = 0.03;
 #[command(after_help = "\
 Example:
   sekisho demo monitor
-      ends with 0 or 4: the monitor serves as many, or chance hides it")]
+      ends with 0 or 4: the monitor serves as many, or chance hides it
+
+Exit codes: 0 the monitor serves as many clients in time; 3 it serves fewer, or
+does less; 4 chance hides it; 5 a run is invalid: the terminals were the limit,
+ask for fewer clients.")]
 pub(crate) struct Args {
     /// Numbers of clients that are tried
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "4,16,64,256")]
@@ -105,26 +111,24 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let version = target.version().to_owned();
     target.close()?;
     let demo = Demo { rows, slots, limit_s: args.limit.0 };
-    demo.finish(args, &version, out)
+    demo.finish(args, &version, &session.command, out)
 }
 
 fn introduction(args: &Args, slots: u32, most: u32) -> String {
     paragraph(&format!(
-        "A private PostgreSQL with TPC-C's tables of {} warehouses. Up to {most} clients work without \
+        "A private PostgreSQL with TPC-C's tables of {}. Up to {} work without \
          keying and thinking, by turns directly, with a connection of the server each, and through a \
-         TP monitor that lets {slots} transactions in at a time.",
-        args.warehouses
+         TP monitor that lets {} in at a time.",
+        count(args.warehouses.into(), "warehouse"),
+        count(most.into(), "client"),
+        count(slots.into(), "transaction")
     )) + "\n"
 }
 
 fn interrupted(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let verdict = Verdict::Interrupted;
     let text = match args.json {
-        true => {
-            let object =
-                serde_json::json!({ "verdict": verdict.word(), "exit_code": verdict.code() });
-            format!("{object}\n")
-        }
+        true => Interrupted::default().line(),
         false => "interrupted: what was measured is in .sekisho/runs/\n".into(),
     };
     say(out, &text)?;
@@ -181,28 +185,27 @@ struct Row {
     ways: [Seen; 2],
     /// Throughputs in the order of the runs.
     order: Vec<f64>,
+    /// The runs that are invalid, each with its reason.
+    invalid: Vec<String>,
 }
 
 impl Row {
     fn new(clients: u32) -> Row {
-        Row { clients, ways: Default::default(), order: Vec::new() }
+        Row { clients, ways: Default::default(), order: Vec::new(), invalid: Vec::new() }
     }
 
     fn add(&mut self, way: usize, kept: Kept, memory: Option<Memory>) -> Result<(), Failure> {
         let Kept { record, path, .. } = &kept;
-        let why = match (&record.end, record.judge().outcome) {
-            (End::Lost(at, why) | End::Failed(at, why), _) => {
-                Some(format!("after {at:.0} s: {why}"))
-            }
-            (_, Outcome::Invalid(why)) => Some(why),
-            _ => None,
-        };
-        if let Some(why) = why {
+        if let End::Lost(at, why) | End::Failed(at, why) = &record.end {
             return Err(Failure::Machine(format!(
-                "the run with {} clients came to nothing: {why}; what was measured is in {}",
-                self.clients,
+                "the run with {} came to nothing: after {at:.0} s: {why}; what was measured is in {}",
+                count(self.clients.into(), "client"),
                 path.display()
             )));
+        }
+        if let Outcome::Invalid(why) = record.judge().outcome {
+            let clients = count(self.clients.into(), "client");
+            self.invalid.push(format!("run {}, with {clients}: {why}", kept.id));
         }
         let completed = record.completed();
         let throughput = completed as f64 / record.measured_s;
@@ -237,16 +240,27 @@ impl Demo {
         within.last().map_or(0, |row| row.clients)
     }
 
+    /// The runs that are invalid, each with its reason.
+    fn invalid(&self) -> impl Iterator<Item = &String> {
+        self.rows.iter().flat_map(|row| &row.invalid)
+    }
+
     fn last(&self) -> &Row {
         self.rows.last().expect("at least one number of clients is tried")
     }
 
-    /// Verdict on whether the monitor does no harm where clients are most.
+    /// Verdict on whether the monitor does no harm where clients are most; of invalid runs there is none.
     fn verdict(&self) -> Verdict {
+        if self.invalid().next().is_some() {
+            return Verdict::Invalid;
+        }
         judge(self.last().ratio(), self.knee(0), self.knee(1))
     }
 
     fn headline(&self) -> String {
+        if self.verdict() == Verdict::Invalid {
+            return "of the monitor nothing is known, for a run is invalid".into();
+        }
         let knee = |way| match self.knee(way) {
             0 => "none".to_owned(),
             n => n.to_string(),
@@ -265,6 +279,9 @@ impl Demo {
     }
 
     fn why(&self) -> String {
+        if self.verdict() == Verdict::Invalid {
+            return "A run is invalid: the numbers below say nothing of the monitor.".into();
+        }
         let [direct, gated] = &self.last().ways;
         let memory = match (direct.memory, gated.memory) {
             (Some(direct), Some(gated)) => format!(
@@ -314,9 +331,12 @@ impl Demo {
 
     fn report(&self) -> Result<Report, Failure> {
         let settings = SESSION_SETTINGS.map(|(name, value)| format!("{name} = {value}"));
-        Ok(Report::new("Sekisho demo: a TP monitor before PostgreSQL")
-            .verdict(loop_report::outcome(self.verdict()), self.headline())
-            .lead(self.why())
+        let report = Report::new("Sekisho demo: a TP monitor before PostgreSQL")
+            .verdict(self.verdict().into(), self.headline())
+            .lead(self.why());
+        let invalid = self.invalid().map(|why| format!("Invalid: {why}."));
+        Ok(invalid
+            .fold(report, Report::lead)
             .lead(format!("Sessions of the terminals: {}. {NOT_AUDITED}", settings.join(", ")))
             .section(self.figures()?)
             .section(self.numbers()?))
@@ -381,43 +401,152 @@ impl Demo {
         Ok(Section::new("The numbers").table(table))
     }
 
-    fn finish(&self, args: &Args, version: &str, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    fn finish(
+        &self,
+        args: &Args,
+        version: &str,
+        command: &[String],
+        out: &mut dyn Write,
+    ) -> Result<Verdict, Failure> {
         let verdict = self.verdict();
         self.report()?.write(&args.report).map_err(Failure::machine)?;
-        if args.json {
-            let row = |row: &Row| {
-                let Ratio { ratio, low, high, .. } = row.ratio();
-                let way = |seen: &Seen| {
-                    serde_json::json!({
-                        "throughput_per_s": seen.throughputs, "p90_s": seen.p90_s,
-                        "repeated_of_100": seen.repeated(), "memory_bytes": seen.memory.map(|all| all.resident),
-                    })
-                };
-                serde_json::json!({
-                    "clients": row.clients, "directly": way(&row.ways[0]),
-                    "monitor": way(&row.ways[1]), "ratio": ratio, "ratio_95": [low, high],
-                })
-            };
-            let object = serde_json::json!({
-                "verdict": verdict.word(), "exit_code": verdict.code(), "slots": self.slots,
-                "postgres": version, "seed": args.seed,
-                "limit_s": self.limit_s, "knee_directly": self.knee(0), "knee_monitor": self.knee(1),
-                "rows": self.rows.iter().map(row).collect::<Vec<_>>(), "report": args.report,
-            });
-            say(out, &format!("{object}\n"))?;
-            return Ok(verdict);
+        let text = match args.json {
+            true => cli::json::answer(verdict, verdict.word(), &self.answer(args, version)),
+            false => self.text(args, version, command)?,
+        };
+        say(out, &text)?;
+        Ok(verdict)
+    }
+
+    fn answer<'a>(&'a self, args: &'a Args, version: &'a str) -> Monitored<'a> {
+        Monitored {
+            slots: self.slots,
+            postgres: version,
+            seed: args.seed,
+            limit_s: self.limit_s,
+            knee_directly: self.knee(0),
+            knee_monitor: self.knee(1),
+            invalid: self.invalid().collect(),
+            rows: self.rows.iter().map(RowAnswer::from).collect(),
+            report: &args.report,
         }
-        let mut text = sentence(&format!("{}: {}", verdict.word(), self.headline()));
+    }
+
+    fn text(&self, args: &Args, version: &str, command: &[String]) -> Result<String, Failure> {
+        let mut text = sentence(&format!("{}: {}", self.verdict().word(), self.headline()));
         text += &format!("\n{}\n{}", self.table(), paragraph(&self.why()));
         text += &paragraph(&format!("A private PostgreSQL {version}. Seed {}.", args.seed));
         text += &paragraph(NOT_AUDITED);
-        text += &format!(
-            "\n  report: {}\n  next: sekisho gate postgres --db \"$DATABASE_URL\" --slots {}\n",
-            std::path::absolute(&args.report)?.display(),
-            self.slots
-        );
-        say(out, &text)?;
-        Ok(verdict)
+        for why in self.invalid() {
+            text += &paragraph(&format!("invalid: {why}"));
+        }
+        let report = std::path::absolute(&args.report)?;
+        text += &format!("\n  report: {}\n", report.display());
+        Ok(text + &next(&self.next_command(command)))
+    }
+
+    /// The command to type next. Of an invalid result nothing follows but that it is measured again, the same but for
+    /// its clients, of which there were too many.
+    fn next_command(&self, command: &[String]) -> String {
+        let Some(first) = self.rows.iter().find(|row| !row.invalid.is_empty()) else {
+            return format!("sekisho gate postgres --db \"$DATABASE_URL\" --slots {}", self.slots);
+        };
+        let fewer = self.rows.iter().map(|row| row.clients).filter(|&n| n < first.clients);
+        let mut fewer: Vec<String> = fewer.map(|clients| clients.to_string()).collect();
+        if fewer.is_empty() {
+            fewer.push((first.clients / 2).max(1).to_string());
+        }
+        with_clients(command, &fewer.join(","))
+    }
+}
+
+/// A command line, its program first, with other numbers of clients.
+fn with_clients(command: &[String], clients: &str) -> String {
+    let mut line = String::from("sekisho");
+    let mut words = command.iter().skip(1);
+    while let Some(word) = words.next() {
+        if word == "--clients" {
+            words.next();
+        } else if !word.starts_with("--clients=") {
+            line += &format!(" {}", quoted(word));
+        }
+    }
+    format!("{line} --clients {clients}")
+}
+
+/// Clients with a connection each, and through a TP monitor.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Monitored<'a> {
+    /// Slots of the monitor.
+    slots: u32,
+    /// Version of the PostgreSQL.
+    postgres: &'a str,
+    /// Seed of all that was drawn.
+    seed: u64,
+    /// Limit on the 90th percentile of the responses.
+    limit_s: f64,
+    /// Most clients within the limit; 0 if none are.
+    knee_directly: u32,
+    /// The same through the monitor.
+    knee_monitor: u32,
+    /// Runs that are invalid, each with its reason: then the numbers say nothing of the monitor.
+    invalid: Vec<&'a String>,
+    /// A row for each number of clients.
+    rows: Vec<RowAnswer<'a>>,
+    /// File of the report.
+    report: &'a Path,
+}
+
+impl Answer for Monitored<'_> {
+    const FORMAT: &'static str = "sekisho/demo-monitor/1";
+}
+
+/// A number of clients.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Clients")]
+struct RowAnswer<'a> {
+    /// Number of clients.
+    clients: u32,
+    directly: WayAnswer<'a>,
+    monitor: WayAnswer<'a>,
+    /// Throughput of the monitor over the other's.
+    ratio: f64,
+    /// Ends of its 95 % interval; the upper one is null where it is not known.
+    ratio_95: [Option<f64>; 2],
+}
+
+/// One way to the server; a number a run.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Way")]
+struct WayAnswer<'a> {
+    /// Throughput of each run \[1/s\].
+    throughput_per_s: &'a [f64],
+    /// 90th percentile of the response of each run \[s\].
+    p90_s: &'a [f64],
+    /// Repetitions for 100 transactions.
+    repeated_of_100: f64,
+    /// None where the machine does not tell it.
+    memory_bytes: Option<u64>,
+}
+
+impl<'a> From<&'a Row> for RowAnswer<'a> {
+    fn from(row: &'a Row) -> RowAnswer<'a> {
+        let Ratio { ratio, low, high, .. } = row.ratio();
+        let way = |seen: &'a Seen| WayAnswer {
+            throughput_per_s: &seen.throughputs,
+            p90_s: &seen.p90_s,
+            repeated_of_100: seen.repeated(),
+            memory_bytes: seen.memory.map(|all| all.resident),
+        };
+        let [directly, monitor] = &row.ways;
+        let known = |value: f64| value.is_finite().then_some(value);
+        RowAnswer {
+            clients: row.clients,
+            directly: way(directly),
+            monitor: way(monitor),
+            ratio,
+            ratio_95: [low, high].map(known),
+        }
     }
 }
 
@@ -433,6 +562,8 @@ fn judge(ratio: Ratio, directly: u32, monitored: u32) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use clap::FromArgMatches as _;
+
     use super::*;
 
     #[test]
@@ -446,18 +577,75 @@ mod tests {
         assert_eq!(judge(ratio(1.2, 1.1, 1.3), 64, 16), Verdict::Inconclusive);
     }
 
+    /// Numbers of clients, each with a p90 \[s\] both ways.
+    fn demo(clients: &[(u32, f64)], limit_s: f64) -> Demo {
+        let row = |&(clients, p90_s)| {
+            let seen = || Seen { p90_s: vec![p90_s], throughputs: vec![1.0], ..Seen::default() };
+            let order = vec![1.0, 1.1, 1.0, 1.1, 1.0];
+            Row { clients, ways: [seen(), seen()], order, invalid: Vec::new() }
+        };
+        Demo { rows: clients.iter().map(row).collect(), slots: 4, limit_s }
+    }
+
     #[test]
     fn the_knee_is_before_the_first_number_that_is_too_slow() {
-        let row = |clients, p90_s| {
-            let seen = || Seen { p90_s: vec![p90_s], throughputs: vec![1.0], ..Seen::default() };
-            Row { clients, ways: [seen(), seen()], order: vec![1.0, 1.1, 1.0, 1.1, 1.0] }
-        };
-        let rows = vec![row(4, 0.01), row(16, 0.06), row(64, 0.04)];
-        let demo = |limit_s| Demo { rows: Vec::new(), slots: 4, limit_s };
-        let knee = |limit_s| {
-            Demo { rows: vec![row(4, 0.01), row(16, 0.06), row(64, 0.04)], ..demo(limit_s) }.knee(0)
-        };
+        let rows = [(4, 0.01), (16, 0.06), (64, 0.04)];
+        let knee = |limit_s| demo(&rows, limit_s).knee(0);
         assert_eq!([knee(0.05), knee(0.005), knee(0.1)], [4, 0, 64]);
-        assert!(Demo { rows, ..demo(0.05) }.headline().contains("4 clients are served directly"));
+        let mut all = demo(&rows, 0.05);
+        assert!(all.headline().contains("4 clients are served directly"));
+        assert_ne!(all.verdict(), Verdict::Invalid);
+        all.rows[0].invalid.push("run 7: the generator was late".into());
+        assert_eq!(all.verdict(), Verdict::Invalid, "of one invalid run nothing follows");
+    }
+
+    /// An invalid result praised the monitor in its text and on its page, which named no run, and the next command was
+    /// the same with none of its options.
+    #[test]
+    fn an_invalid_result_says_nothing_of_the_monitor_and_goes_on_with_fewer_clients() {
+        let typed = [
+            "/bin/sekisho",
+            "demo",
+            "monitor",
+            "--clients",
+            "4,16",
+            "--clients=64",
+            "--slots",
+            "4",
+            "--limit=50ms",
+            "--report",
+            "my page.html",
+        ];
+        let parsed = Args::augment_args(clap::Command::new("monitor"));
+        let args = Args::from_arg_matches(&parsed.get_matches_from(&typed[2..])).unwrap();
+        let command = typed.map(str::to_owned);
+        let mut all = demo(&[(4, 0.01), (16, 0.02), (64, 0.06)], args.limit.0);
+        let next = |all: &Demo| all.next_command(&command);
+        assert_eq!(next(&all), "sekisho gate postgres --db \"$DATABASE_URL\" --slots 4");
+        let valid = report::render(&all.report().unwrap());
+        assert!(valid.contains("clients are served directly") && !valid.contains("is invalid"));
+
+        let why = "the terminals used 97 % of a processor: they were the limit; ask for fewer";
+        all.rows[2].invalid.push(format!("run 7, with 64 clients: {why}"));
+        let says = "A run is invalid: the numbers below say nothing of the monitor.";
+        let again = "sekisho demo monitor --slots 4 --limit=50ms --report 'my page.html' --clients";
+        assert_eq!(next(&all), format!("{again} 4,16"));
+        let text = all.text(&args, "18.4", &command).unwrap().replace("\\\n", " ");
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.starts_with("invalid: of the monitor nothing is known"), "{text}");
+        assert!(text.contains(says) && text.contains(why) && text.contains("run 7"), "{text}");
+        assert!(text.ends_with(&format!("next: {again} 4,16")), "{text}");
+        let page = report::render(&all.report().unwrap());
+        assert!(page.contains(says) && page.contains(why) && page.contains("run 7, with 64"));
+        for told in [&text, &page] {
+            assert!(!told.contains("served directly") && !told.contains("Behind the monitor"));
+        }
+        let json = cli::json::answer(all.verdict(), "invalid", &all.answer(&args, "18.4"));
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["verdict"], "invalid");
+        assert_eq!(json["invalid"][0], format!("run 7, with 64 clients: {why}"));
+
+        all.rows[0].invalid.push("run 1".into());
+        assert_eq!(next(&all), format!("{again} 2"), "half of the fewest");
     }
 }

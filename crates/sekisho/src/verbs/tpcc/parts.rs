@@ -64,7 +64,7 @@ pub(super) fn run(
     let Some(meeting) = meeting else {
         return terminals::run_noted(target, plan, session).map(Some);
     };
-    let begun = Begun::now();
+    let begun = Begun::run()?;
     let mut watch = Watcher::new(&begun.path("deliveries.jsonl")?, plan)?;
     watch.acknowledges(&begun.path("success.jsonl")?)?;
     let record = run_part(&target.config, plan, meeting, &session.interrupt, &mut watch);

@@ -3,10 +3,13 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use ::tpcc::Finding;
+use ::tpcc::{Finding, Outcome};
 use clap::Args as ClapArgs;
+use cli::json::Answer;
 use cli::text::{paragraph, sentence};
 use cli::{Failure, Verdict, say};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::kept::Kept;
 use super::page::{Run, apart, headline, page};
@@ -36,6 +39,25 @@ pub(super) struct Args {
     json: bool,
 }
 
+/// What a report of runs tells.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ReportedRuns<'a> {
+    /// All in one line.
+    finding: String,
+    /// Names of the runs.
+    runs: Vec<&'a str>,
+    /// Outcome of each run.
+    outcomes: Vec<&'a Outcome>,
+    /// Version of each run's server.
+    servers: Vec<&'a str>,
+    /// File of the report.
+    report: &'a Path,
+}
+
+impl Answer for ReportedRuns<'_> {
+    const FORMAT: &'static str = "sekisho/tpcc-report/1";
+}
+
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let runs = args.files.iter().map(|path| Ok(Run::new(Kept::read(path)?)));
     let runs: Vec<Run> = runs.collect::<Result<_, Failure>>()?;
@@ -44,16 +66,15 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
     let verdict = runs.iter().map(Run::verdict).max().unwrap_or(Verdict::Invalid);
     let path = std::path::absolute(&args.out)?;
     if args.json {
-        let object = serde_json::json!({
-            "verdict": terminals::word(verdict, runs.iter().map(|run| &run.judged.outcome)),
-            "exit_code": verdict.code(),
-            "finding": headline(&runs),
-            "runs": runs.iter().map(|run| run.kept.id.as_str()).collect::<Vec<_>>(),
-            "outcomes": runs.iter().map(|run| &run.judged.outcome).collect::<Vec<_>>(),
-            "servers": runs.iter().map(|run| run.kept.record.server.version.as_str()).collect::<Vec<_>>(),
-            "report": path,
-        });
-        say(out, &format!("{object}\n"))?;
+        let answer = ReportedRuns {
+            finding: headline(&runs),
+            runs: runs.iter().map(|run| run.kept.id.as_str()).collect(),
+            outcomes: runs.iter().map(|run| &run.judged.outcome).collect(),
+            servers: runs.iter().map(|run| run.kept.record.server.version.as_str()).collect(),
+            report: &path,
+        };
+        let word = terminals::word(verdict, runs.iter().map(|run| &run.judged.outcome));
+        say(out, &cli::json::answer(verdict, word, &answer))?;
     } else {
         let line = sentence(&headline(&runs));
         let runs: String = runs.iter().map(told).collect();

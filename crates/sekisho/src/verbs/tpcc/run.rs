@@ -9,7 +9,6 @@ use advise::Span;
 use clap::Args as ClapArgs;
 use cli::text::{next, paragraph, sentence};
 use cli::{Failure, Session, Verdict, say};
-use serde_json::json;
 
 use super::page::Run;
 use super::parts::{self, PartArgs};
@@ -91,9 +90,8 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let report = args.report.write(std::slice::from_ref(&run));
     let verdict = run.verdict();
     if json {
-        let mut object = terminals::object(&run.kept, &run.judged, verdict);
-        object["report"] = json!(report.as_ref().ok());
-        say(out, &format!("{object}\n"))?;
+        let report = report.as_deref().ok();
+        say(out, &terminals::answer(&run.kept, &run.judged, verdict, report))?;
     } else {
         say(out, &text(&run, &target.name(), Some((database, target.room())), &report))?;
     }

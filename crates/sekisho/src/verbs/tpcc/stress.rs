@@ -8,7 +8,6 @@ use advise::Span;
 use clap::Args as ClapArgs;
 use cli::text::{Table, paragraph, sentence, time};
 use cli::{Failure, Session, Verdict, say};
-use serde_json::json;
 use workload::tpcc::Kind;
 
 use super::kept::Kept;
@@ -81,9 +80,8 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         runs.push(run);
         report = args.report.write(&runs);
         if let (true, Some(Run { kept, judged })) = (json, runs.last()) {
-            let mut object = terminals::object(kept, judged, own);
-            object["report"] = json!(report.as_ref().ok());
-            say(out, &format!("{object}\n"))?;
+            let report = report.as_deref().ok();
+            say(out, &terminals::answer(kept, judged, own, report))?;
         }
         if matches!(own, Verdict::Interrupted | Verdict::Invalid) {
             break;

@@ -9,15 +9,18 @@ use std::time::Duration;
 
 use ::tpcc::survival::Acknowledged;
 use ::tpcc::{
-    Check, DeliveryResult, Execution, Finding, Isolation, MEASURE_FULL, NOT_AUDITED, Outcome, Pace,
-    Plan, Record, RunError, SESSION_SETTINGS, Screen, Watch,
+    Check, DeliveryResult, Execution, Finding, Isolation, KindRecord, MEASURE_FULL, NOT_AUDITED,
+    Outcome, Pace, PartRecord, Plan, Record, RunError, SESSION_SETTINGS, Screen, Watch,
 };
 use advise::Span;
 use clap::{Args as ClapArgs, ValueEnum};
+use cli::json::{Answer, Interrupted};
 use cli::text::{Table, paragraph, plus_minus, time};
 use cli::{Failure, Session, Verdict, progress, say, store};
 use indicatif::ProgressBar;
-use serde_json::{Value, json};
+use measure::Estimate;
+use schemars::JsonSchema;
+use serde::Serialize;
 use workload::tpcc::{Kind, Request};
 
 use super::kept::{Begun, Kept};
@@ -125,7 +128,7 @@ pub(super) fn span(span: Span) -> Result<Duration, Failure> {
 pub(super) fn not_begun(args: &TerminalArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let verdict = Verdict::Interrupted;
     let text = match args.json {
-        true => format!("{}\n", json!({ "verdict": verdict.word(), "exit_code": verdict.code() })),
+        true => Interrupted::default().line(),
         false => "interrupted: before the terminals began, so nothing was recorded\n".into(),
     };
     say(out, &text)?;
@@ -134,7 +137,7 @@ pub(super) fn not_begun(args: &TerminalArgs, out: &mut dyn Write) -> Result<Verd
 
 /// Runs a plan, and keeps its record and the result file of its Deliveries.
 pub(super) fn run(target: &Target, plan: &Plan, session: &Session) -> Result<Kept, Failure> {
-    let begun = Begun::now();
+    let begun = Begun::run()?;
     let mut watch = Watcher::new(&begun.path("deliveries.jsonl")?, plan)?;
     let record = ::tpcc::run(&target.config, plan, &session.interrupt, &mut watch);
     keep(record, begun, watch, session)
@@ -143,7 +146,7 @@ pub(super) fn run(target: &Target, plan: &Plan, session: &Session) -> Result<Kep
 /// The same, with a success file beside it where the load is one by the rules or the database is the
 /// user's own.
 pub(super) fn run_noted(target: &Target, plan: &Plan, session: &Session) -> Result<Kept, Failure> {
-    let begun = Begun::now();
+    let begun = Begun::run()?;
     let mut watch = Watcher::new(&begun.path("deliveries.jsonl")?, plan)?;
     if plan.pace.waits() || !target.is_private() {
         watch.acknowledges(&begun.path("success.jsonl")?)?;
@@ -263,7 +266,7 @@ impl Watch for Watcher {
             return;
         }
         let moment = |at| humantime::format_rfc3339_millis(at).to_string();
-        let line = json!({
+        let line = serde_json::json!({
             "queued": moment(result.queued),
             "w_id": result.warehouse,
             "o_carrier_id": result.carrier,
@@ -306,7 +309,7 @@ pub(super) fn outcome_text(outcome: &Outcome) -> String {
         Outcome::Qualified => QUALIFIED,
         Outcome::TooFew => "too few to tell",
         Outcome::TooShort => "too short to tell",
-        Outcome::Deviates => "DEVIATES",
+        Outcome::Deviates => "deviates",
         Outcome::NoWaits => "no waits, so no verdict",
         Outcome::Hastened => "hastened, so no verdict",
         Outcome::Part(_) => "one part, so no verdict",
@@ -456,56 +459,142 @@ pub(super) fn why(record: &Record, judged: &::tpcc::Verdict) -> String {
     text + &paragraph(NOT_AUDITED)
 }
 
-/// A run as one JSON object.
-pub(super) fn object(kept: &Kept, judged: &::tpcc::Verdict, verdict: Verdict) -> Value {
+/// A run of TPC-C's transactions.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct TpccRun<'a> {
+    /// Its outcome.
+    outcome: &'a Outcome,
+    /// New orders completed in a minute.
+    new_orders_per_minute: Estimate,
+    /// Sentence that a result that nobody audited must carry.
+    not_audited: &'static str,
+    /// Settings that each session has, by name.
+    session_settings: BTreeMap<&'static str, &'static str>,
+    /// Number of warehouses.
+    warehouses: u32,
+    /// Part that this is, of a run that several processes share.
+    part: Option<PartRecord>,
+    /// Parts that it was merged of.
+    merged: Vec<PartRecord>,
+    /// Number of connections.
+    connections: u32,
+    /// Seed of all that was drawn.
+    seed: u64,
+    /// Version of the server.
+    server: &'a str,
+    /// Time that was measured \[s\].
+    measured_s: f64,
+    /// By the kind of transaction.
+    transactions: BTreeMap<&'static str, KindAnswer>,
+    /// 90th percentile of the time until a deferred delivery is done \[s\].
+    deferred_p90_s: f64,
+    /// Number of deferred deliveries that were not done at the end.
+    deferred_unfinished: u64,
+    /// Number of districts that a delivery found without an order.
+    districts_skipped: u64,
+    /// 90th percentile of the response of the menu \[s\].
+    menu_p90_s: f64,
+    /// Requirements of the specification that were looked at.
+    checks: &'a [Check],
+    /// Deviations from the specification.
+    deviations: &'a [String],
+    /// Number of checkpoints that ended while it was measured.
+    checkpoints: u64,
+    /// Processor time of the clients \[s\].
+    client_cpu_s: f64,
+    /// Number of errors by their SQLSTATE.
+    errors: &'a BTreeMap<String, u64>,
+    /// True if the conditions of the database hold afterwards; none where they were not looked at.
+    verified: Option<bool>,
+    /// File of the run's record.
+    record: &'a Path,
+    /// File of the report; none if it could not be written.
+    report: Option<&'a Path>,
+}
+
+impl Answer for TpccRun<'_> {
+    const FORMAT: &'static str = "sekisho/tpcc-run/1";
+}
+
+/// Transactions of a kind.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TransactionKind")]
+struct KindAnswer {
+    /// Number sent and answered in the interval.
+    completed: u64,
+    /// Number sent in the interval and not answered at its end.
+    unfinished: u64,
+    /// Number that the database refused.
+    failed: u64,
+    /// Number of tries that came into conflict and were repeated.
+    retries: u64,
+    /// Mean response \[s\].
+    response_mean_s: f64,
+    /// Median of the response \[s\].
+    response_p50_s: f64,
+    /// 90th percentile of the response \[s\].
+    response_p90_s: f64,
+    /// Longest response \[s\].
+    response_max_s: f64,
+    /// Mean keying time \[s\].
+    keying_mean_s: f64,
+    /// Mean think time \[s\].
+    think_mean_s: f64,
+}
+
+impl From<&KindRecord> for KindAnswer {
+    fn from(of: &KindRecord) -> KindAnswer {
+        let seconds = |q| of.response.quantile(q).as_secs_f64();
+        KindAnswer {
+            completed: of.completed,
+            unfinished: of.unfinished,
+            failed: of.failed,
+            retries: of.retries,
+            response_mean_s: of.response.mean_s(),
+            response_p50_s: seconds(0.5),
+            response_p90_s: seconds(0.9),
+            response_max_s: of.response.max().as_secs_f64(),
+            keying_mean_s: of.keying.mean_s(),
+            think_mean_s: of.think.mean_s(),
+        }
+    }
+}
+
+/// A run as a line of JSON.
+pub(super) fn answer(
+    kept: &Kept,
+    judged: &::tpcc::Verdict,
+    verdict: Verdict,
+    report: Option<&Path>,
+) -> String {
     let Kept { record, path, verified, .. } = kept;
-    let kinds: serde_json::Map<String, Value> = Kind::ALL
-        .iter()
-        .map(|&kind| {
-            let of = record.of(kind);
-            let seconds = |q| of.response.quantile(q).as_secs_f64();
-            let object = json!({
-                "completed": of.completed,
-                "unfinished": of.unfinished,
-                "failed": of.failed,
-                "retries": of.retries,
-                "response_mean_s": of.response.mean_s(),
-                "response_p50_s": seconds(0.5),
-                "response_p90_s": seconds(0.9),
-                "response_max_s": of.response.max().as_secs_f64(),
-                "keying_mean_s": of.keying.mean_s(),
-                "think_mean_s": of.think.mean_s(),
-            });
-            (kind.name().to_owned(), object)
-        })
-        .collect();
-    json!({
-        "verdict": word(verdict, [&judged.outcome]),
-        "exit_code": verdict.code(),
-        "outcome": judged.outcome,
-        "new_orders_per_minute": judged.new_orders_per_minute,
-        "not_audited": NOT_AUDITED,
-        "session_settings": BTreeMap::from(SESSION_SETTINGS),
-        "warehouses": record.warehouses(),
-        "part": record.part,
-        "merged": record.merged.iter().map(|merged| &merged.part).collect::<Vec<_>>(),
-        "connections": record.plan.connections,
-        "seed": record.plan.seed,
-        "server": record.server.version,
-        "measured_s": record.measured_s,
-        "transactions": kinds,
-        "deferred_p90_s": record.deferred.times.quantile(0.9).as_secs_f64(),
-        "deferred_unfinished": record.deferred.unfinished,
-        "districts_skipped": record.deferred.skipped,
-        "menu_p90_s": record.menu.quantile(0.9).as_secs_f64(),
-        "checks": judged.checks,
-        "deviations": judged.deviations,
-        "checkpoints": judged.checkpoints,
-        "client_cpu_s": record.client.cpu_s,
-        "errors": record.errors,
-        "verified": verified.as_ref().map(Verified::holds),
-        "record": path.display().to_string(),
-    })
+    let run = TpccRun {
+        outcome: &judged.outcome,
+        new_orders_per_minute: judged.new_orders_per_minute,
+        not_audited: NOT_AUDITED,
+        session_settings: BTreeMap::from(SESSION_SETTINGS),
+        warehouses: record.warehouses(),
+        part: record.part,
+        merged: record.merged.iter().map(|merged| merged.part).collect(),
+        connections: record.plan.connections,
+        seed: record.plan.seed,
+        server: &record.server.version,
+        measured_s: record.measured_s,
+        transactions: Kind::ALL.map(|kind| (kind.name(), record.of(kind).into())).into(),
+        deferred_p90_s: record.deferred.times.quantile(0.9).as_secs_f64(),
+        deferred_unfinished: record.deferred.unfinished,
+        districts_skipped: record.deferred.skipped,
+        menu_p90_s: record.menu.quantile(0.9).as_secs_f64(),
+        checks: &judged.checks,
+        deviations: &judged.deviations,
+        checkpoints: judged.checkpoints,
+        client_cpu_s: record.client.cpu_s,
+        errors: &record.errors,
+        verified: verified.as_ref().map(Verified::holds),
+        record: path,
+        report,
+    };
+    cli::json::answer(verdict, word(verdict, [&judged.outcome]), &run)
 }
 
 #[cfg(test)]

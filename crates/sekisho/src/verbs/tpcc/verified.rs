@@ -3,12 +3,13 @@
 use ::tpcc::verify::{Outcome, Part, Verification, VerifyError, verify};
 use cli::text::paragraph;
 use cli::{Failure, Session, Verdict, progress};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::target::Target;
 
 /// The checks that were made of a database.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Verified {
     /// Their number.
@@ -18,9 +19,10 @@ pub(super) struct Verified {
 }
 
 /// A check that failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Broken {
+    /// Name of the condition.
     check: String,
     /// Statement that must hold.
     statement: String,

@@ -6,9 +6,11 @@ use std::time::Instant;
 use ::tpcc::facts;
 use ::tpcc::verify::{Outcome, Part, ROWS_MAX, Verification, VerifyError, name, verify};
 use clap::Args as ClapArgs;
-use cli::text::{filled, next, paragraph, sentence, time};
+use cli::json::{Answer, Interrupted};
+use cli::text::{count, filled, next, paragraph, sentence, time};
 use cli::{Failure, Session, Verdict, progress, say};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::terminals;
 use databases::DatabaseArgs;
@@ -56,9 +58,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
         Ok(found) => found,
         Err(error @ VerifyError::Interrupted) => {
             let text = if args.json {
-                let verdict = Verdict::Interrupted;
-                let object = json!({ "verdict": verdict.word(), "exit_code": verdict.code() });
-                format!("{object}\n")
+                Interrupted::default().line()
             } else {
                 sentence(&error.to_string())
             };
@@ -73,7 +73,8 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     let version = facts(&config).map_err(terminals::failure)?.version;
     let database = format!("{}, PostgreSQL {version}", name(&config));
     if args.json {
-        say(out, &format!("{}\n", object(&found, verdict, seconds, &version)))?;
+        let answer = VerifiedDatabase::new(&found, seconds, &version);
+        say(out, &cli::json::answer(verdict, verdict.word(), &answer))?;
     } else {
         say(out, &text(args, &found, verdict, &database, seconds))?;
     }
@@ -88,16 +89,13 @@ fn text(
     seconds: f64,
 ) -> String {
     let (checks, failed) = (found.outcomes.len(), found.failed().count());
-    let count = match failed {
+    let found_of = match failed {
         0 => format!("all {checks} checks"),
         _ => format!("{failed} of {checks} checks"),
     };
-    let warehouses = match found.warehouses {
-        1 => "1 warehouse".to_owned(),
-        many => format!("{many} warehouses"),
-    };
+    let warehouses = count(found.warehouses, "warehouse");
     let word = verdict.word();
-    let mut text = sentence(&format!("{word}: {count} of {warehouses} in {database}"));
+    let mut text = sentence(&format!("{word}: {found_of} of {warehouses} in {database}"));
     text += &paragraph(&format!(
         "Asked in one snapshot, in {}: conditions 1 to 12, and the counters beside them{}.",
         time(seconds),
@@ -138,32 +136,70 @@ fn offences(outcome: &Outcome) -> String {
     }
 }
 
-fn object(found: &Verification, verdict: Verdict, seconds: f64, version: &str) -> Value {
-    let checks: Vec<Value> = found
-        .outcomes
-        .iter()
-        .map(|outcome| {
-            let rows: Vec<Value> = outcome
+/// The conditions of a database, checked.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct VerifiedDatabase<'a> {
+    /// Number of warehouses.
+    warehouses: u64,
+    /// Version of the PostgreSQL.
+    postgres: &'a str,
+    /// Time that it took \[s\].
+    took_s: f64,
+    /// Conditions that were not asked, since they need a note of the load.
+    not_asked: &'a [String],
+    /// The conditions, each with its finding.
+    checks: Vec<CheckAnswer<'a>>,
+}
+
+impl Answer for VerifiedDatabase<'_> {
+    const FORMAT: &'static str = "sekisho/tpcc-verify/1";
+}
+
+/// A condition.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Condition")]
+struct CheckAnswer<'a> {
+    /// Its name.
+    name: String,
+    /// The condition in words.
+    statement: &'static str,
+    /// True if it holds.
+    holds: bool,
+    /// Number of rows or groups that break it.
+    broken: u64,
+    /// The first of them.
+    rows: Vec<RowAnswer<'a>>,
+}
+
+/// A row that breaks a condition.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "BrokenRow")]
+struct RowAnswer<'a> {
+    /// Key of the row.
+    row: &'a str,
+    /// Contradiction, in words.
+    says: &'a str,
+}
+
+impl<'a> VerifiedDatabase<'a> {
+    fn new(found: &'a Verification, took_s: f64, postgres: &'a str) -> VerifiedDatabase<'a> {
+        let check = |outcome: &'a Outcome| CheckAnswer {
+            name: outcome.check.name(),
+            statement: outcome.check.statement(),
+            holds: outcome.broken == 0,
+            broken: outcome.broken,
+            rows: outcome
                 .rows
                 .iter()
-                .map(|row| json!({ "row": row.row, "says": row.says }))
-                .collect();
-            json!({
-                "name": outcome.check.name(),
-                "statement": outcome.check.statement(),
-                "holds": outcome.broken == 0,
-                "broken": outcome.broken,
-                "rows": rows,
-            })
-        })
-        .collect();
-    json!({
-        "verdict": if verdict == Verdict::Holds { "holds" } else { "fails" },
-        "exit_code": verdict.code(),
-        "warehouses": found.warehouses,
-        "postgres": version,
-        "took_s": seconds,
-        "not_asked": found.not_asked,
-        "checks": checks,
-    })
+                .map(|row| RowAnswer { row: &row.row, says: &row.says })
+                .collect(),
+        };
+        VerifiedDatabase {
+            warehouses: found.warehouses,
+            postgres,
+            took_s,
+            not_asked: &found.not_asked,
+            checks: found.outcomes.iter().map(check).collect(),
+        }
+    }
 }

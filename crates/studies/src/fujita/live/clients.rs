@@ -5,8 +5,10 @@ use cli::Failure;
 use cli::text::{bytes, percent, time};
 use measure::{Estimate, Ratio};
 use origin::Memory;
-use report::{Axis, Cell, Column, Curves, Figure, Section, Series, Table};
+use report::{Axis, Cell, Column, Curves, Section, Series, Table};
 use workload::DocumentSet;
+
+use crate::drawn;
 
 use super::super::super::claim::{Answer, Evidence, Judged, Registry};
 use super::press::{Ask, Lab, Seen, undisturbed};
@@ -154,6 +156,10 @@ fn helpers(registry: &Registry, by_helpers: &[(u32, Seen, Option<Memory>)]) -> [
     [hardly, fewer, memory]
 }
 
+/// Names of the line and of the dots.
+const LIMIT: &str = "c E[g]";
+const MEASURED: &str = "measured";
+
 fn section(
     by_clients: &[(u32, Seen)],
     by_helpers: &[(u32, Seen, Option<Memory>)],
@@ -166,13 +172,17 @@ fn section(
     });
     let dots: Vec<_> = dots.filter(|dot| dot.3.is_finite()).collect();
     let curves = Curves::new(Axis::linear("Clients", ""), Axis::linear("Mean response time", "ms"))
-        .series(Series::line("c E[g]", line).hue(0))
-        .series(Series::measured("measured", dots).hue(0));
-    let figure = Figure::new(
-        "Figure 2 on this machine: response time against clients",
-        "Linear: the server is the limit, and each client waits for all others.",
-        curves,
-    );
+        .series(Series::line(LIMIT, line).hue(0))
+        .series(Series::measured(MEASURED, dots).hue(0));
+    let title = "Figure 2 on this machine: response time against clients";
+    let figure = drawn::figure(title, curves, |drawn| {
+        let ratios = drawn.row(MEASURED).over(drawn.row(LIMIT));
+        format!(
+            "The line is that of a server which is the limit, so that each client waits for all others; \
+             measured are {} it.",
+            drawn::times(ratios)
+        )
+    });
     let columns = [
         Column::plain("helpers"),
         Column::new("connections", "1/s"),
@@ -194,7 +204,7 @@ fn section(
         .paragraph(format!(
             "Apache prefork with the file list; {HELPERS} helpers where clients vary."
         ))
-        .figure(figure.map_err(Failure::defect)?)
+        .figure(figure?)
         .table(table))
 }
 
@@ -205,5 +215,17 @@ pub(super) fn cell(estimate: &Estimate, factor: f64) -> Cell {
         Cell::interval(at(estimate.mean), at(estimate.low()), at(estimate.high()))
     } else {
         Cell::from(estimate.mean * factor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_caption_tells_how_far_from_the_line_the_runs_are() {
+        let rows = [4, 16].map(|clients| (clients, Seen::made_up(&[0.011 * f64::from(clients)])));
+        let told = format!("{:?}", section(&rows, &[], 0.01).unwrap());
+        assert!(told.contains("measured are 1.10 to 1.10 times it."), "{told}");
     }
 }

@@ -3,8 +3,10 @@
 use cli::Failure;
 use cli::text::percent;
 use measure::{Estimate, Ratio};
-use report::{Axis, Curves, Figure, Section, Series};
+use report::{Axis, Curves, Section, Series};
 use sim::StationKind;
+
+use crate::drawn::{self, Drawn, sentence, times};
 
 use super::super::super::claim::{Answer, Judged, Registry};
 use super::super::benchmark::{MIXES, mix};
@@ -143,6 +145,27 @@ fn of_50_by_formula(run: &Loop) -> Result<f64, Failure> {
     given.map_err(Failure::defect)
 }
 
+/// The small documents, measured: how much longer they take among the most large ones, and beside their
+/// formula.
+fn small(drawn: &Drawn) -> String {
+    let measured = drawn.rows().iter().filter_map(|row| {
+        let clients = row.name.strip_prefix(SMALL)?.strip_suffix(" clients")?;
+        let formula = drawn.row(&format!("{}{FORMULA}", row.name));
+        let [[_, least], [share, most]] = row.ends()?;
+        Some(format!(
+            "with {clients} clients {:.2} times as long at {share} % of 500 KB as at the least share, and {} \
+             the formula",
+            most / least,
+            times(row.over(formula))
+        ))
+    });
+    sentence(&format!("50 KB measured, {}", measured.collect::<Vec<_>>().join("; ")))
+}
+
+/// Name of the small documents in a legend, and the end of it for their formula.
+const SMALL: &str = "50 KB, ";
+const FORMULA: &str = ", formula";
+
 fn section(all: &[Series50], run: impl Fn(u32, u32) -> Loop) -> Result<Section, Failure> {
     let axes = (Axis::linear("Share of 500 KB", "%"), Axis::log("Mean response time", "ms"));
     let mut curves = Curves::new(axes.0, axes.1);
@@ -162,7 +185,7 @@ fn section(all: &[Series50], run: impl Fn(u32, u32) -> Loop) -> Result<Section, 
                 .collect::<Vec<_>>()
         };
         curves =
-            curves.series(Series::line(format!("50 KB, {c} clients, formula"), formula).hue(hue));
+            curves.series(Series::line(format!("{SMALL}{c} clients{FORMULA}"), formula).hue(hue));
         let all_sizes = series.seen.iter().map(|seen| seen.response).collect();
         for (name, dots) in [("50 KB", dots(series.of_50())), ("all", dots(all_sizes))] {
             if !dots.is_empty() {
@@ -171,15 +194,36 @@ fn section(all: &[Series50], run: impl Fn(u32, u32) -> Loop) -> Result<Section, 
             }
         }
     }
-    let figure = Figure::new(
-        "Figures 9 and 10 on this machine: 50 KB and 500 KB mixed",
-        "With 32 clients and 16 helpers, small documents wait in the queue behind large ones.",
-        curves,
-    );
+    let title = "Figures 9 and 10 on this machine: 50 KB and 500 KB mixed";
+    let figure = drawn::figure(title, curves, small);
     Ok(Section::new("Measured: experiment 4, two sizes mixed")
         .paragraph(format!(
             "Apache prefork, {HELPERS} helpers. Formula: the saturated loop with the demands measured \
              one size at a time."
         ))
-        .figure(figure.map_err(Failure::defect)?))
+        .figure(figure?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The story: under whatever was measured stood that small documents wait behind large ones.
+    #[test]
+    fn the_caption_tells_how_much_longer_small_documents_took() {
+        let run = |clients, of_500| Loop::new(clients, HELPERS, mix(of_500), |bytes| bytes / 1e7);
+        let all = CLIENTS.map(|clients| {
+            let by_formula = of_50_by_formula(&run(clients, 0)).unwrap();
+            let slowed = |at: usize| by_formula * (1.0 + at as f64 * f64::from(clients) / 10.0);
+            let seen = (0..MIXES.len()).map(|at| Seen::made_up(&[slowed(at), 1.0]));
+            Series50 { clients, seen: seen.collect() }
+        });
+        let told = format!("{:?}", section(&all, run).unwrap());
+        for clients in CLIENTS {
+            let times = 1.0 + 3.0 * f64::from(clients) / 10.0;
+            let wanted =
+                format!("with {clients} clients {times:.2} times as long at 75 % of 500 KB");
+            assert!(told.contains(&wanted), "{wanted}: {told}");
+        }
+    }
 }

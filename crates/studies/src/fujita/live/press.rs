@@ -72,6 +72,26 @@ pub(super) struct Seen {
     pub(super) foreign: f64,
 }
 
+#[cfg(test)]
+impl Seen {
+    /// A run that was not made: a document of each of these response times [s], of which all were seen
+    /// alike.
+    pub(super) fn made_up(of: &[f64]) -> Seen {
+        let about = |mean: f64| Estimate { mean, half_width: 0.02 * mean, confidence: 0.95, n: 30 };
+        let response = about(of.iter().sum::<f64>() / of.len() as f64);
+        Seen {
+            throughput: about(1.0 / response.mean),
+            response,
+            of: of.iter().map(|mean| Some(about(*mean))).collect(),
+            counts: vec![100; of.len()],
+            mbit_per_s: 1.0,
+            cpu_per_request: 0.01,
+            busy: 1.0,
+            foreign: 0.0,
+        }
+    }
+}
+
 /// More than this used by somebody else, and a run measured them too.
 const FOREIGN_MAX: f64 = 0.15;
 

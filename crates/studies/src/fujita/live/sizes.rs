@@ -4,8 +4,10 @@
 use cli::Failure;
 use cli::text::{percent, time};
 use measure::Ratio;
-use report::{Axis, Curves, Figure, Section, Series};
+use report::{Axis, Curves, Section, Series};
 use workload::DocumentSet;
+
+use crate::drawn;
 
 use super::super::super::claim::{Answer, Judged, Registry};
 use super::Part;
@@ -154,14 +156,43 @@ fn section(points: &[Vec<Point>]) -> Result<Section, Failure> {
             .series(Series::line(format!("c g(x), {clients} clients"), formula).hue(hue))
             .series(Series::measured(format!("measured, {clients} clients"), dots).hue(hue));
     }
-    let figure = Figure::new(
-        "Figures 4, 7 and 8 on this machine: response time by document size",
-        "Lines: number of clients times the CPU time per request that the helpers used at 4 clients.",
-        curves,
-    );
+    let title = "Figures 4, 7 and 8 on this machine: response time by document size";
+    let figure = drawn::figure(title, curves, |drawn| {
+        // A line and its dots stand together.
+        let pairs = drawn.rows().chunks(2);
+        let ratios = pairs.flat_map(|pair| pair[1].over(&pair[0]));
+        format!(
+            "Lines: number of clients times the CPU time per request that the helpers used at {} clients. \
+             Measured are {} their lines.",
+            CLIENTS[0],
+            drawn::times(ratios)
+        )
+    });
     Ok(Section::new("Measured: experiment 3, one size at a time")
         .paragraph(format!(
             "Apache prefork, {HELPERS} helpers on one processor, compression as the work."
         ))
-        .figure(figure.map_err(Failure::defect)?))
+        .figure(figure?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_caption_tells_how_far_from_their_lines_the_runs_are() {
+        let points = SIZES.map(|(_, bytes)| {
+            let clients =
+                CLIENTS.into_iter().filter(|c| bytes < 5_000_000 || *c <= CLIENTS_LARGEST);
+            let seen = |clients| {
+                Seen::made_up(&[0.01 * f64::from(clients) * if clients == 64 { 1.2 } else { 0.9 }])
+            };
+            clients.map(|clients| Point { clients, seen: seen(clients) }).collect::<Vec<_>>()
+        });
+        let told = format!("{:?}", section(&points).unwrap());
+        assert!(
+            told.contains("at 4 clients. Measured are 0.90 to 1.20 times their lines."),
+            "{told}"
+        );
+    }
 }

@@ -6,6 +6,7 @@ mod several;
 mod times;
 
 use ::tpcc::{Execution, NOT_AUDITED, Outcome, Pace, Record};
+use cli::text::count;
 use cli::{Failure, Verdict};
 use report::{self, FigureError, Report, TableError};
 use workload::tpcc::Constants;
@@ -13,7 +14,6 @@ use workload::tpcc::Constants;
 use super::kept::Kept;
 use super::terminals::{outcome_text, per_minute, verdict_of};
 use super::verified::and_verified;
-use crate::verbs::loop_report::outcome;
 
 /// A run that was kept, and what became of it.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ pub(super) fn page_as(runs: &[Run], verdict: Verdict, line: &str) -> Result<Repo
     let outcome = match verdict {
         // That nothing went wrong is no rule that holds.
         Verdict::Holds if !runs.iter().any(judged) => report::Outcome::Measured,
-        verdict => outcome(verdict),
+        verdict => verdict.into(),
     };
     let report = Report::new(title(runs)).verdict(outcome, line);
     let report = leads(report, runs);
@@ -131,9 +131,9 @@ fn of_one(run: &Run) -> String {
         "{}: {} at {}, {} terminals, {}",
         outcome_text(&run.judged.outcome),
         per_minute(&run.judged),
-        counted(plan.warehouses, "warehouse"),
+        count(plan.warehouses.into(), "warehouse"),
         plan.terminals(),
-        counted(plan.connections, "connection"),
+        count(plan.connections.into(), "connection"),
     )
 }
 
@@ -226,8 +226,4 @@ fn product(record: &Record) -> String {
         name if name.is_empty() => "a server that did not say its name".into(),
         name => name,
     }
-}
-
-fn counted(count: u32, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

@@ -1,13 +1,14 @@
 //! The page of one run, in the order in which the specification's report has it (8.1.6).
 
 use ::tpcc::{Check, Finding, MEASURE_LEAST, Outcome, Pace, Record, SESSION_SETTINGS};
-use cli::text::time;
+use cli::text::{count, time};
+use databases::DatabaseArgs;
 use measure::Histogram;
 use report::{Axis, Cell, Column, Curves, Figure, Reference, Report, Section, Series, Table};
 use workload::tpcc::{Kind, rules};
 
 use super::times::{self, Limit};
-use super::{Broken, Run, command, counted, facts};
+use super::{Broken, Run, command, facts};
 
 /// No figure of throughput has many more points than this.
 const POINTS: usize = 240;
@@ -130,7 +131,7 @@ fn times_of(times: &Histogram) -> [Cell; 5] {
     [ms(min), ms(times.mean_s()), quantile(0.5), quantile(0.9), ms(max)]
 }
 
-fn count(count: u64) -> Cell {
+fn number(count: u64) -> Cell {
     Cell::Number(count as f64)
 }
 
@@ -159,9 +160,9 @@ fn transactions(record: &Record) -> Result<Table, Broken> {
             0 => Cell::Empty,
             all => Cell::Number(of.completed as f64 / all as f64 * 100.0),
         };
-        let head = [Cell::from(kind.name()), count(of.completed), mix];
+        let head = [Cell::from(kind.name()), number(of.completed), mix];
         let limit = Cell::Number(kind.rules().response_max.as_secs_f64());
-        let tail = [limit, count(of.retries), count(of.failed), count(of.unfinished)];
+        let tail = [limit, number(of.retries), number(of.failed), number(of.unfinished)];
         table = table.row(head.into_iter().chain(times_of(&of.response)).chain(tail))?;
     }
     if record.plan.pace == Pace::Stress {
@@ -174,12 +175,12 @@ fn transactions(record: &Record) -> Result<Table, Broken> {
             "Delivery, deferred",
             &deferred.times,
             rules::DELIVERY_DONE_MAX,
-            count(deferred.failed),
-            count(deferred.unfinished),
+            number(deferred.failed),
+            number(deferred.unfinished),
         ),
     ];
     for (name, times, limit, failed, open) in others {
-        let head = [Cell::from(name), count(times.len()), Cell::Empty];
+        let head = [Cell::from(name), number(times.len()), Cell::Empty];
         let tail = [Cell::Number(limit.as_secs_f64()), Cell::Empty, failed, open];
         table = table.row(head.into_iter().chain(times_of(times)).chain(tail))?;
     }
@@ -267,7 +268,7 @@ fn waits(record: &Record) -> Result<Section, Broken> {
             .chain(spread(&of.keying))
             .chain([Cell::Number(asked.think_mean.as_secs_f64())])
             .chain(spread(&of.think))
-            .chain([count(of.think.len())]);
+            .chain([number(of.think.len())]);
         table = table.row(row)?;
     }
     let section = Section::new("Keying and think times").table(table);
@@ -354,7 +355,7 @@ fn client(record: &Record) -> Result<Section, Broken> {
         let columns = ["SQLSTATE", "transactions"].map(Column::plain);
         let mut table = Table::new("What the database refused, in the whole run", columns);
         for (code, refused) in &record.errors {
-            table = table.row([Cell::from(code.as_str()), count(*refused)])?;
+            table = table.row([Cell::from(code.as_str()), number(*refused)])?;
         }
         section = section.table(table);
     }
@@ -367,32 +368,33 @@ fn client(record: &Record) -> Result<Section, Broken> {
 fn next(run: &Run) -> Section {
     let plan = &run.kept.record.plan;
     let minutes = MEASURE_LEAST.as_secs() / 60;
-    let section = Section::new("Next");
-    match &run.judged.outcome {
-        Outcome::Hastened => section.command(
-            "As people wait:",
+    let (label, command) = match &run.judged.outcome {
+        Outcome::Hastened => (
+            "As people wait:".to_owned(),
             format!("sekisho tpcc run --warehouses {}", plan.warehouses),
         ),
-        Outcome::NoWaits => section.command(
-            "Where more connections stop to help:",
+        Outcome::NoWaits => (
+            "Where more connections stop to help:".to_owned(),
             format!(
                 "sekisho tpcc stress --warehouses {} --connections 1,2,4,8,16",
                 plan.warehouses
             ),
         ),
-        Outcome::Qualified | Outcome::Meets { .. } => section.command(
-            format!("Whether more than {} hold:", counted(plan.warehouses, "warehouse")),
+        Outcome::Qualified | Outcome::Meets { .. } => (
+            format!("Whether more than {} hold:", count(plan.warehouses.into(), "warehouse")),
             format!(
                 "sekisho tpcc run --warehouses {} --measure {minutes}min",
                 plan.warehouses.saturating_mul(2)
             ),
         ),
-        _ => section.command(
+        _ => (
             format!("For {minutes} minutes, by the rules:"),
             format!(
                 "sekisho tpcc run --warehouses {} --measure {minutes}min",
                 plan.warehouses.max(10)
             ),
         ),
-    }
+    };
+    let database = DatabaseArgs::typed(&run.kept.command);
+    Section::new("Next").command(label, database.again(&command))
 }

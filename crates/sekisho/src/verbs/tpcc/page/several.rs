@@ -4,13 +4,14 @@
 use std::collections::BTreeMap;
 
 use ::tpcc::{Outcome, Pace, Record};
+use cli::text::count;
 use report::{
     Axis, Cell, Column, Curves, Figure, FigureError, Reference, Report, Section, Series, Table,
 };
 use workload::tpcc::Kind;
 
 use super::one::{BAND, settings};
-use super::{Broken, Run, command, counted, facts};
+use super::{Broken, Run, command, facts};
 use crate::verbs::tpcc::terminals::{outcome_text, per_minute};
 
 /// A number of a run, `None` where it has none.
@@ -29,23 +30,23 @@ pub(super) fn headline(runs: &[Run]) -> String {
         best(|outcome| *outcome == Outcome::Qualified)
             .or_else(|| best(|outcome| matches!(outcome, Outcome::Meets { .. })))
     };
-    let count = runs.len();
+    let runs = count(runs.len() as u64, "run");
     let most = whole.iter().copied().max_by(|one, two| rate(one).total_cmp(&rate(two)));
     match (paced, passed(), most) {
         (true, Some(best), _) => format!(
-            "{}: {} at {}, the most of {count} runs",
+            "{}: {} at {}, the most of {runs}",
             outcome_text(&best.judged.outcome),
             per_minute(&best.judged),
-            counted(best.kept.record.plan.warehouses, "warehouse"),
+            count(best.kept.record.plan.warehouses.into(), "warehouse"),
         ),
-        (true, None, Some(_)) => format!("none of {count} runs meets the rules"),
+        (true, None, Some(_)) => format!("none of {runs} meets the rules"),
         (false, _, Some(best)) => format!(
-            "{}: at most {} with {}, of {count} runs",
+            "{}: at most {} with {}, of {runs}",
             outcome_text(&best.judged.outcome),
             per_minute(&best.judged),
-            counted(best.kept.record.plan.connections, "connection"),
+            count(best.kept.record.plan.connections.into(), "connection"),
         ),
-        (_, _, None) => format!("invalid: none of {count} runs came to its end"),
+        (_, _, None) => format!("invalid: none of {runs} came to its end"),
     }
 }
 

@@ -6,6 +6,9 @@ mod folders;
 mod shown;
 mod simulated;
 
+pub(crate) use shown::{NotPlaced, PlacedAnswer, Undone};
+pub(crate) use simulated::{ByModel, OnDevices};
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -301,7 +304,7 @@ fn finish(
     let verdict = if slower { Verdict::Fails } else { Verdict::Holds };
     let verdict = and_verified(verdict, found.as_ref());
     if args.terminals.json {
-        say(out, &format!("{}\n", shown::object(placed, verdict, found.as_ref())))?;
+        say(out, &shown::answer(placed, verdict, found.as_ref()))?;
     } else {
         say(out, &shown::text(placed, verdict, found.as_ref()))?;
     }

@@ -1,11 +1,15 @@
 //! A placement as text and as JSON.
 
-use ::measure::Ratio;
+use std::path::Path;
+
+use ::measure::{Estimate, Ratio};
 use ::tpcc::place::{Access, Arrangement, Kind, LOG, Pattern, Step};
 use ::tpcc::{NOT_AUDITED, Outcome};
 use cli::Verdict;
+use cli::json::{Answer, Interrupted};
 use cli::text::{Table, next, paragraph, pasted, plus_minus, sentence, shell_word, time};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use workload::tpcc::Kind as Transaction;
 
 use super::super::kept::Kept;
@@ -238,61 +242,162 @@ fn command(placed: &Placed<'_>) -> String {
     }
 }
 
-/// One JSON object.
-pub(super) fn object(placed: &Placed<'_>, verdict: Verdict, found: Option<&Verified>) -> Value {
+/// Tables, indexes and log, placed on directories.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct PlacedAnswer<'a> {
+    /// True if it was applied.
+    applied: bool,
+    /// Arrangement of tables, indexes and log over the directories, in words.
+    arrangement: String,
+    /// The directories.
+    directories: Vec<&'a Path>,
+    /// Planned rate of blocks of each directory \[1/s\].
+    planned_blocks_per_s: &'a [f64],
+    /// Rate of the busiest directory above the mean, as a share.
+    imbalance: f64,
+    /// The same above the best that is possible.
+    above_best: f64,
+    /// Disks under the directories: `apart`, `one`, `shared` or `unknown`.
+    disks: &'static str,
+    /// Size of a block \[B\].
+    block_bytes: f64,
+    /// Rate of blocks that are written \[1/s\].
+    written_blocks_per_s: f64,
+    /// Tables and indexes.
+    relations: Vec<RelationAnswer<'a>>,
+    /// Statements that make the placement.
+    steps: Vec<String>,
+    /// Advice about the log, line by line.
+    log_advice: Option<Vec<&'a str>>,
+    before: PlacedRun<'a>,
+    /// None if it was not applied.
+    after: Option<PlacedRun<'a>>,
+    new_orders_ratio: Option<Ratio>,
+    /// True if the conditions of the database hold afterwards; none where they were not looked at.
+    verified: Option<bool>,
+    /// Sentence that a result that nobody audited must carry.
+    not_audited: &'static str,
+}
+
+impl Answer for PlacedAnswer<'_> {
+    const FORMAT: &'static str = "sekisho/tpcc-place/1";
+}
+
+/// A table, an index or the log.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Relation")]
+struct RelationAnswer<'a> {
+    /// Its name.
+    name: &'a str,
+    /// Kind: table or index.
+    kind: &'static str,
+    /// Pattern of its accesses.
+    pattern: &'static str,
+    /// Its size \[block\].
+    pages: f64,
+    /// Blocks that are read \[1/s\].
+    read_per_s: f64,
+    /// Blocks that are written \[1/s\].
+    written_per_s: f64,
+    /// `measured` or `estimated`.
+    written_is: &'static str,
+    /// Number of its directory, from 1.
+    directory: usize,
+}
+
+/// A run on a placement.
+#[derive(Serialize, JsonSchema)]
+struct PlacedRun<'a> {
+    /// New orders completed in a minute.
+    new_orders_per_minute: Estimate,
+    /// 90th percentile of the response of new orders \[s\].
+    new_order_p90_s: f64,
+    /// Ends of its interval \[s\].
+    new_order_p90_interval_s: [f64; 2],
+    /// Rate of blocks of each directory \[1/s\].
+    blocks_per_s_by_directory: Vec<f64>,
+    /// File of the record of the run.
+    record: &'a Path,
+}
+
+/// A run that says nothing about accesses.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct NotPlaced<'a> {
+    /// Cause why it says nothing.
+    why: &'a str,
+    /// File of the record of the run.
+    record: &'a Path,
+}
+
+impl Answer for NotPlaced<'_> {
+    const FORMAT: &'static str = "sekisho/tpcc-not-placed/1";
+}
+
+/// A placement that was put back.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Undone {
+    /// Number of tables and indexes that are back.
+    moved: usize,
+    /// Statements that take the placement back.
+    steps: Vec<String>,
+}
+
+impl Answer for Undone {
+    const FORMAT: &'static str = "sekisho/tpcc-place-undone/1";
+}
+
+/// One line of JSON.
+pub(super) fn answer(placed: &Placed<'_>, verdict: Verdict, found: Option<&Verified>) -> String {
     let accesses = &placed.before.accesses;
-    let relations = accesses.all.iter().zip(&placed.placement.of).map(|(access, to)| {
-        json!({
-            "name": access.name,
-            "kind": kind(access.kind),
-            "pattern": pattern(access.pattern()),
-            "pages": access.pages,
-            "read_per_s": access.read,
-            "written_per_s": access.written,
-            "written_is": if access.name == LOG { "measured" } else { "estimated" },
-            "directory": to + 1,
-        })
+    let relations = accesses.all.iter().zip(&placed.placement.of);
+    let relations = relations.map(|(access, to)| RelationAnswer {
+        name: &access.name,
+        kind: kind(access.kind),
+        pattern: pattern(access.pattern()),
+        pages: access.pages,
+        read_per_s: access.read,
+        written_per_s: access.written,
+        written_is: if access.name == LOG { "measured" } else { "estimated" },
+        directory: to + 1,
     });
-    let run = |run: &Measured| {
-        let (low, p90, high) = run.response();
-        json!({
-            "new_orders_per_minute": run.judged.new_orders_per_minute,
-            "new_order_p90_s": p90,
-            "new_order_p90_interval_s": [low, high],
-            "blocks_per_s_by_directory": placed.rates(run),
-            "record": run.kept.path.display().to_string(),
-        })
+    let placed_answer = PlacedAnswer {
+        applied: placed.after.is_some(),
+        arrangement: format!("{:?}", placed.placement.arrangement),
+        directories: placed.folders.iter().map(|one| one.as_path()).collect(),
+        planned_blocks_per_s: &placed.placement.rates,
+        imbalance: placed.placement.imbalance(),
+        above_best: placed.placement.above_best(),
+        disks: placed.disks.word(),
+        block_bytes: accesses.block,
+        written_blocks_per_s: accesses.written,
+        relations: relations.collect(),
+        steps: placed.steps.iter().map(Step::sql).collect(),
+        log_advice: placed.log.as_ref().map(|advice| advice.lines().collect()),
+        before: placed_run(placed, &placed.before),
+        after: placed.after.as_ref().map(|run| placed_run(placed, run)),
+        new_orders_ratio: placed.ratio(),
+        verified: found.map(Verified::holds),
+        not_audited: NOT_AUDITED,
     };
-    let ratio = placed.ratio();
-    json!({
-        "verdict": if verdict == Verdict::Holds { placed.word() } else { verdict.word() },
-        "exit_code": verdict.code(),
-        "applied": placed.after.is_some(),
-        "arrangement": format!("{:?}", placed.placement.arrangement),
-        "directories": placed.folders.iter().map(|one| one.display().to_string()).collect::<Vec<_>>(),
-        "planned_blocks_per_s": placed.placement.rates,
-        "imbalance": placed.placement.imbalance(),
-        "above_best": placed.placement.above_best(),
-        "disks": placed.disks.word(),
-        "block_bytes": accesses.block,
-        "written_blocks_per_s": accesses.written,
-        "relations": relations.collect::<Vec<_>>(),
-        "steps": placed.steps.iter().map(Step::sql).collect::<Vec<_>>(),
-        "log_advice": placed.log.as_ref().map(|advice| advice.lines().collect::<Vec<_>>()),
-        "before": run(&placed.before),
-        "after": placed.after.as_ref().map(run),
-        "new_orders_ratio": ratio,
-        "verified": found.map(Verified::holds),
-        "not_audited": NOT_AUDITED,
-    })
+    let word = if verdict == Verdict::Holds { placed.word() } else { verdict.word() };
+    cli::json::answer(verdict, word, &placed_answer)
+}
+
+fn placed_run<'a>(placed: &Placed<'_>, run: &'a Measured) -> PlacedRun<'a> {
+    let (low, p90, high) = run.response();
+    PlacedRun {
+        new_orders_per_minute: run.judged.new_orders_per_minute,
+        new_order_p90_s: p90,
+        new_order_p90_interval_s: [low, high],
+        blocks_per_s_by_directory: placed.rates(run),
+        record: &run.kept.path,
+    }
 }
 
 /// Message after an interrupt.
 pub(super) fn interrupted(at: &str, form: Form) -> String {
-    let verdict = Verdict::Interrupted;
     if form == Form::Json {
-        let object = json!({ "verdict": verdict.word(), "exit_code": verdict.code(), "where": at });
-        return format!("{object}\n");
+        return Interrupted { at: Some(at.to_owned()), ..Interrupted::default() }.line();
     }
     sentence(at)
 }
@@ -303,13 +408,8 @@ pub(super) fn invalid(kept: &Kept, judged: &::tpcc::Verdict, form: Form) -> Stri
     let path = kept.path.display();
     if form == Form::Json {
         let verdict = Verdict::Invalid;
-        let object = json!({
-            "verdict": verdict.word(),
-            "exit_code": verdict.code(),
-            "why": why,
-            "record": path.to_string(),
-        });
-        return format!("{object}\n");
+        let answer = NotPlaced { why, record: &kept.path };
+        return cli::json::answer(verdict, verdict.word(), &answer);
     }
     sentence(&format!("invalid: {why}; nothing was placed"))
         + &paragraph(&format!("record: {path}"))
@@ -321,13 +421,7 @@ pub(super) fn undone(steps: &[Step], given: &DatabaseArgs, form: Form) -> String
     let moved = steps.iter().filter(|step| matches!(step, Step::Move { .. })).count();
     if form == Form::Json {
         let steps: Vec<String> = steps.iter().map(Step::sql).collect();
-        let object = json!({
-            "verdict": "undone",
-            "exit_code": verdict.code(),
-            "moved": moved,
-            "steps": steps,
-        });
-        return format!("{object}\n");
+        return cli::json::answer(verdict, "undone", &Undone { moved, steps });
     }
     let removed = steps.len() - moved;
     if steps.is_empty() {

@@ -12,9 +12,11 @@ use ::measure::{Estimate, Ratio};
 use ::tpcc::place::{Accesses, Arrangement, Placement, Step, assign, perform, steps as statements};
 use ::tpcc::{Outcome, Pace};
 use advise::disk_model::{DiskModel, DiskModelError, Effort, PAPER_ONE, PAPER_THREE, Point, limit};
+use cli::json::Answer;
 use cli::text::{Table, next, paragraph, plus_minus, sentence, time, time_estimate};
 use cli::{Failure, Session, Verdict, say, store, turning};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use workload::tpcc::Kind;
 
 use super::devices::{DISKS, Devices};
@@ -31,7 +33,94 @@ const EFFORT: Effort = Effort { requests: 30_000, runs: 5 };
 struct Story {
     verdict: Verdict,
     text: String,
-    object: Value,
+    /// The same as JSON.
+    line: String,
+}
+
+/// Transactions on devices that the kernel limits.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct OnDevices<'a> {
+    /// Means by which the disks were simulated.
+    simulated_by: &'static str,
+    /// Reads, and writes, that each device does in a second.
+    per_second: u32,
+    /// Arrangement of tables, indexes and log over the directories, in words.
+    arrangement: String,
+    /// Planned rate of blocks of each directory \[1/s\].
+    planned_blocks_per_s: &'a [f64],
+    /// A row for each number of connections.
+    loads: Vec<LoadAnswer>,
+}
+
+impl Answer for OnDevices<'_> {
+    const FORMAT: &'static str = "sekisho/tpcc-place-devices/1";
+}
+
+/// A number of connections.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Load")]
+struct LoadAnswer {
+    /// Number of connections.
+    connections: u32,
+    one_disk: DiskAnswer,
+    three_disks: DiskAnswer,
+    new_orders_ratio: Ratio,
+}
+
+/// A run on one disk, or on three.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "OnDisks")]
+struct DiskAnswer {
+    /// 90th percentile of the response of new orders \[s\].
+    new_order_p90_s: f64,
+    /// Ends of its interval \[s\].
+    new_order_p90_interval_s: [f64; 2],
+    /// New orders completed in a minute.
+    new_orders_per_minute: Estimate,
+}
+
+/// Table 5 of the paper by the model.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ByModel<'a> {
+    /// Means by which the disks were simulated.
+    simulated_by: &'static str,
+    /// Cause why no devices were used.
+    why: &'a str,
+    /// Time of an access of a disk \[s\].
+    disk_time_s: f64,
+    /// Share of the accesses of each disk.
+    shares: &'a [f64],
+    /// Arrangement of tables, indexes and log over the directories, in words.
+    arrangement: String,
+    /// Blocks that a transaction accesses, the mean.
+    blocks_per_transaction: f64,
+    /// A row for each number of warehouses.
+    sizes: Vec<SizeAnswer>,
+    /// Most warehouses within the limits of the specification.
+    valid_one_disk: u32,
+    /// The same with three disks.
+    valid_three_disks: u32,
+    /// File that the scenario was written to.
+    scenario_file: &'a Path,
+}
+
+impl Answer for ByModel<'_> {
+    const FORMAT: &'static str = "sekisho/tpcc-place-model/1";
+}
+
+/// A number of warehouses.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Size")]
+struct SizeAnswer {
+    /// Number of warehouses.
+    warehouses: u32,
+    /// 90th percentile of the response with one disk \[s\].
+    one_disk_p90_s: f64,
+    three_disks_p90_s: Estimate,
+    /// None where the paper has none.
+    paper_one_disk_p90_s: Option<f64>,
+    /// The same of the paper with three disks \[s\].
+    paper_three_disks_p90_s: Option<f64>,
 }
 
 pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
@@ -63,11 +152,8 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     };
     let verdict = match story {
         Ok(story) => {
-            let mut object = story.object;
-            object["verdict"] = json!(story.verdict.word());
-            object["exit_code"] = json!(story.verdict.code());
             let text = match args.form() {
-                Form::Json => format!("{object}\n"),
+                Form::Json => story.line,
                 Form::Text => story.text,
             };
             say(out, &text)?;
@@ -214,19 +300,17 @@ fn devices_story(args: &Args, placement: &Placement, one: &[Limited], three: &[L
             time(one.p90.1),
             time(three.p90.1),
         ]);
-        let side = |of: &Limited| {
-            json!({
-                "new_order_p90_s": of.p90.1,
-                "new_order_p90_interval_s": [of.p90.0, of.p90.2],
-                "new_orders_per_minute": of.per_minute,
-            })
+        let side = |of: &Limited| DiskAnswer {
+            new_order_p90_s: of.p90.1,
+            new_order_p90_interval_s: [of.p90.0, of.p90.2],
+            new_orders_per_minute: of.per_minute,
         };
-        rows.push(json!({
-            "connections": one.connections,
-            "one_disk": side(one),
-            "three_disks": side(three),
-            "new_orders_ratio": gain,
-        }));
+        rows.push(LoadAnswer {
+            connections: one.connections,
+            one_disk: side(one),
+            three_disks: side(three),
+            new_orders_ratio: *gain,
+        });
     }
     let _ = write!(text, "\n{table}\n");
     let per_second = args.per_second;
@@ -243,14 +327,15 @@ fn devices_story(args: &Args, placement: &Placement, one: &[Limited], three: &[L
          paper's table 5 it is 2.0, 6.4 and 7.3 times as long on one disk, at 4, 6 and 8 warehouses.",
     );
     text += &next("sekisho tpcc place --simulate=model");
-    let object = json!({
-        "simulated_by": "devices",
-        "per_second": per_second,
-        "arrangement": format!("{:?}", placement.arrangement),
-        "planned_blocks_per_s": placement.rates,
-        "loads": rows,
-    });
-    Story { verdict, text, object }
+    let answer = OnDevices {
+        simulated_by: "devices",
+        per_second,
+        arrangement: format!("{:?}", placement.arrangement),
+        planned_blocks_per_s: &placement.rates,
+        loads: rows,
+    };
+    let line = cli::json::answer(verdict, verdict.word(), &answer);
+    Story { verdict, text, line }
 }
 
 fn by_model(args: &Args, target: &Target, said: &str, session: &Session) -> Result<Story, Stop> {
@@ -297,28 +382,27 @@ fn model_story(
     let path = kept(&three)?;
     let text = model_text(run, placement, said, &one, &sizes, valid, verdict)
         + &next(&format!("sekisho sim {}", path.display()));
-    let rows = sizes.iter().map(|size| {
-        json!({
-            "warehouses": size.warehouses,
-            "one_disk_p90_s": size.one,
-            "three_disks_p90_s": size.three,
-            "paper_one_disk_p90_s": size.paper[0],
-            "paper_three_disks_p90_s": size.paper[1],
-        })
+    let rows = sizes.iter().map(|size| SizeAnswer {
+        warehouses: size.warehouses,
+        one_disk_p90_s: size.one,
+        three_disks_p90_s: size.three,
+        paper_one_disk_p90_s: size.paper[0],
+        paper_three_disks_p90_s: size.paper[1],
     });
-    let object = json!({
-        "simulated_by": "model",
-        "why": said,
-        "disk_time_s": one.demand,
-        "shares": three.shares,
-        "arrangement": format!("{:?}", placement.arrangement),
-        "blocks_per_transaction": blocks(run),
-        "sizes": rows.collect::<Vec<_>>(),
-        "valid_one_disk": valid[0],
-        "valid_three_disks": valid[1],
-        "scenario": path.display().to_string(),
-    });
-    Ok(Story { verdict, text, object })
+    let answer = ByModel {
+        simulated_by: "model",
+        why: said,
+        disk_time_s: one.demand,
+        shares: &three.shares,
+        arrangement: format!("{:?}", placement.arrangement),
+        blocks_per_transaction: blocks(run),
+        sizes: rows.collect(),
+        valid_one_disk: valid[0],
+        valid_three_disks: valid[1],
+        scenario_file: &path,
+    };
+    let line = cli::json::answer(verdict, verdict.word(), &answer);
+    Ok(Story { verdict, text, line })
 }
 
 fn unanswered(error: DiskModelError) -> Failure {

@@ -6,15 +6,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 /// State of a setting of the kernel, with advice.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub(super) struct Line {
+    /// Name of the setting of the kernel.
     pub(super) setting: &'static str,
+    /// Value at present.
     pub(super) now: String,
     /// Value to give it, and why; `None` where it is well as it is.
     pub(super) advice: Option<(String, &'static str)>,

@@ -17,14 +17,16 @@ use ::tpcc::{Config, Host, Pace, Plan};
 use advise::Span;
 use clap::Args as ClapArgs;
 use clap::builder::PossibleValuesParser;
+use cli::json::Answer;
 use cli::{Failure, Session, Verdict, progress, say, store, tool};
 use measure::{ChangeVerdict, Ratio};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::kept::Kept;
 use super::target::Target;
 use super::terminals::{self, TerminalArgs};
-use super::verified::{and_verified, verified_text};
+use super::verified::{Verified, and_verified, verified_text};
 use kernel::Kernel;
 use trial::{Bench, Change, Trial, Tried};
 
@@ -85,27 +87,53 @@ pub(super) struct Args {
 }
 
 /// All that was found, as it is kept.
-#[derive(Serialize)]
+#[derive(JsonSchema, Serialize)]
 struct Tuning {
+    /// Version of the format.
     #[serde(rename = "sekisho-tpcc-tune")]
     format: u32,
+    /// Name by which it is stored.
     id: String,
+    /// Moment at which it began, UTC, RFC 3339.
     started: String,
+    /// Program and version that made it.
     tool: String,
+    /// The words of the command line that made it, without secrets.
     command: Vec<String>,
+    /// Plan of each run.
     plan: Plan,
     machine: Machine,
     /// The run during which the server was observed.
     run: String,
+    /// New orders in a minute in the run during which it was observed.
     new_orders_per_minute: f64,
     observed: Observed,
+    /// Settings that have a reason to change.
     advice: Vec<Advice>,
+    /// Settings of the kernel.
     kernel: Vec<kernel::Line>,
+    /// The trials, in their order.
     trials: Vec<Trial>,
     /// All that was kept, against what there was.
     together: Option<Trial>,
     /// Commands that take back what was kept.
     undo: Vec<String>,
+}
+
+/// Settings of a server, tried.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Tuned<'a> {
+    #[serde(flatten)]
+    tuning: &'a Tuning,
+    /// True if the conditions of the database hold afterwards; none where they were not looked at.
+    verified: Option<bool>,
+    /// File of what was found.
+    record: &'a Path,
+}
+
+impl Answer for Tuned<'_> {
+    const FORMAT: &'static str = "sekisho/tpcc-tune/2";
+    const SPANS: &'static [&'static str] = &["measure", "ramp", "measured", "least"];
 }
 
 pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
@@ -138,17 +166,15 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     };
     let found = terminals::verified(&args.terminals, &target, session, &outcome)?;
     let verdict = and_verified(verdict, found.as_ref());
-    let path = store::path("runs", &format!("{}.tune.json", tuning.id))?;
-    let object = serde_json::to_value(&tuning).map_err(Failure::defect)?;
-    store::write_whole(&path, format!("{object}\n"))?;
+    let (id, path) = store::claimed("runs", &tuning.id, "tune.json")?;
+    tuning.id = id;
+    let kept = serde_json::to_string(&tuning).map_err(Failure::defect)?;
+    store::write_whole(&path, kept + "\n")?;
     let text = text::Text { tuning: &tuning, outcome: &outcome, named, tries, verdict };
     if args.terminals.json {
-        let mut object = object;
-        object["verdict"] = text.word().into();
-        object["exit_code"] = verdict.code().into();
-        object["verified"] = found.as_ref().map(|found| found.holds()).into();
-        object["path"] = path.display().to_string().into();
-        say(out, &format!("{object}\n"))?;
+        let answer =
+            Tuned { tuning: &tuning, verified: found.as_ref().map(Verified::holds), record: &path };
+        say(out, &cli::json::answer(verdict, text.word(), &answer))?;
     } else {
         say(out, &text.render(&target.name()))?;
         say(out, &verified_text(found.as_ref()))?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use ::tpcc::tuning::{Observed, What};
 use ::tpcc::{NOT_AUDITED, Outcome};
 use cli::Verdict;
-use cli::text::{Table, next, paragraph, sentence};
+use cli::text::{Table, count, next, paragraph, sentence};
 
 use super::trial::{Trial, Tried, name};
 use super::{Tuning, kernel};
@@ -98,12 +98,12 @@ impl Text<'_> {
         }
         let runs: usize = self.tuning.trials.iter().map(|trial| trial.runs.len()).sum();
         notes += &paragraph(&format!(
-            "{runs} runs of {} connections without waits on {} warehouse{}, old and new value by \
+            "{} of {} without waits on {}, old and new value by \
              turns, each after a checkpoint; the intervals allow for a drift of both, and all of \
              them hold in 95 % of the cases.",
-            self.tuning.plan.connections,
-            self.tuning.plan.warehouses,
-            if self.tuning.plan.warehouses == 1 { "" } else { "s" },
+            count(runs as u64, "run"),
+            count(self.tuning.plan.connections.into(), "connection"),
+            count(self.tuning.plan.warehouses.into(), "warehouse"),
         ));
         format!("\n{table}\n{notes}")
     }

@@ -10,6 +10,7 @@ use ::tpcc::{Outcome, Plan};
 use cli::{Failure, Session};
 use indicatif::ProgressBar;
 use measure::{ChangeVerdict, Ratio};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::super::target::Target;
@@ -20,18 +21,22 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(100);
 
 /// A value that a setting might have.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub(super) struct Change {
+    /// Name of the setting.
     pub(super) setting: String,
+    /// Value before.
     pub(super) from: String,
+    /// Value afterwards.
     pub(super) to: String,
     /// True if it is in force only after a restart.
     pub(super) restart: bool,
 }
 
 /// Record of a trial.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 pub(super) struct Trial {
+    /// Settings that were changed.
     pub(super) changes: Vec<Change>,
     /// New orders a minute of A, B, A, ..., A.
     pub(super) new_orders_per_minute: Vec<f64>,
@@ -56,15 +61,27 @@ impl Trial {
 }
 
 /// End of a trial.
-#[derive(Debug, Serialize)]
+#[derive(Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Tried {
     /// B over A, and what to make of it.
-    Measured { ratio: Ratio, finding: &'static str, kept: bool },
+    Measured {
+        ratio: Ratio,
+        /// Effect of the change, in a word.
+        finding: &'static str,
+        /// True if it was kept.
+        kept: bool,
+    },
     /// The server does not start or run with it.
-    Refused { why: String },
+    Refused {
+        /// The server's own words.
+        why: String,
+    },
     /// It would take longer than the user wants to wait for.
-    TooLong { needs_s: f64 },
+    TooLong {
+        /// Time that it would take \[s\].
+        needs_s: f64,
+    },
     /// It needs a restart of a server that is not ours.
     NotOurs,
     /// The user stopped it.

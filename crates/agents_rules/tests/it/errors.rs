@@ -1,0 +1,120 @@
+//! Errors of a file: each names line, column, cause and the nearest right spelling.
+
+use agents_rules::{Rules, Way};
+
+const GOOD: &str = r#"[agent]
+state = { symbol = "text", low = "number", high = "number", until = "number", seen = 0 }
+
+[messages.tick]
+fields = { symbol = "text", price = "number" }
+
+[rules.limits]
+on = "tick"
+when = "price > high || price < low"
+rearm = { band = 0.5 }
+quiet = "22:00-07:00"
+at-most = "3/day"
+zone = "Europe/Berlin"
+cooldown = "1h"
+expires = "until"
+notify = ["hook"]
+
+[destinations.hook]
+webhook = "http://127.0.0.1:9000/hook"
+"#;
+
+fn error(from: &str, to: &str) -> String {
+    assert!(GOOD.contains(from), "`{from}` stands in the file");
+    let error = Rules::read("r.toml", &GOOD.replacen(from, to, 1)).expect_err(to);
+    error.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_good_file_is_read() {
+    let rules = Rules::read("r.toml", GOOD).expect("nothing is wrong");
+    let summary = &rules.summary()[0];
+    assert!(summary.is_compiled);
+    assert_eq!((summary.way, summary.compares.as_deref()), (Way::Bounds, Some("price")));
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place_and_the_nearest_right_spelling() {
+    for (from, to, told) in [
+        ("price > high", "prise > high", "r.toml:9:9: unknown name `prise`; did you mean `price`?"),
+        ("high ||", "\\u0068igh +||", "r.toml:9:8: it is no expression of CEL: "),
+        (
+            "price < low",
+            "price < symbol",
+            "r.toml:9:25: a number is wanted on each side, and here is a text",
+        ),
+        (
+            "price > high || price < low",
+            "price + high",
+            "r.toml:9:9: it gives a number, and true or false is wanted",
+        ),
+        ("price > high ||", "frob(price) ||", "r.toml:9:9: it cannot be evaluated: "),
+        ("rearm =", "rearms =", "r.toml:10:1: unknown key `rearms`; did you mean `rearm`?"),
+        (
+            "{ band = 0.5 }",
+            "{ bnad = 0.5 }",
+            "r.toml:10:11: unknown name `bnad`; did you mean `band`?",
+        ),
+        (
+            "on = \"tick\"",
+            "on = \"tik\"",
+            "r.toml:8:6: unknown message `tik`; did you mean `tick`?",
+        ),
+        ("\"hook\"]", "\"hok\"]", "r.toml:16:11: unknown destination `hok`; did you mean `hook`?"),
+        (
+            "low = \"number\"",
+            "low = \"nubmer\"",
+            "r.toml:2:34: unknown kind `nubmer`; did you mean `number`?",
+        ),
+        (
+            "Europe/Berlin",
+            "Europe/Berlim",
+            "r.toml:13:8: unknown zone `Europe/Berlim`; did you mean `Europe/Berlin`?",
+        ),
+        ("22:00-07:00", "22-7", "r.toml:11:9: a stretch of the day such as"),
+        ("3/day", "3/hour", "r.toml:12:11: a limit such as \"3/day\" is wanted"),
+        ("\"1h\"", "\"soon\"", "r.toml:14:12: `soon` is no span above 0"),
+        ("\"until\"", "\"symbol\"", "r.toml:15:11: `symbol` is a text: it holds a moment"),
+        ("zone = \"Europe/Berlin\"\n", "", "r.toml:11:9: days and times of day need a zone"),
+        ("http://", "ftp://", "r.toml:19:11: a URL begins with http:// or https://"),
+        (
+            "[messages.tick]\n",
+            "[messages.tick]\nset = { sen = \"1\" }\n",
+            "r.toml:5:15: unknown field `sen`; did you mean `seen`?",
+        ),
+        (
+            "symbol = \"text\", price",
+            "symbol = \"number\", price",
+            "r.toml:5:21: `symbol` is a number here and a text in the state",
+        ),
+        ("seen = 0", "in = 0", "r.toml:2:84: `in` is a word of CEL"),
+    ] {
+        let error = error(from, to);
+        assert!(error.starts_with(told), "{to}:\n  {error}\n  {told}");
+    }
+}
+
+#[test]
+fn a_message_that_does_not_fit_is_told_by_its_field() {
+    let rules = Rules::read("r.toml", GOOD).unwrap();
+    let event = |fields| rules.event("tick", &fields).map(drop).map_err(|it| it.to_string());
+    let json = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();
+    for (fields, told) in [
+        (r#"{"symbol": "A", "prise": 1}"#, "unknown field `prise`; did you mean `price`?"),
+        (r#"{"symbol": "A"}"#, "the field `price` is missing"),
+        (
+            r#"{"symbol": "A", "price": "1"}"#,
+            "the field `price` is a number, and \"1\" stands there",
+        ),
+        ("[]", "the fields are an object, such as {\"price\": 10}; [] stands there"),
+    ] {
+        assert_eq!(event(json(fields)), Err(told.to_owned()));
+    }
+    let unknown = rules.event("tik", &json("{}")).unwrap_err();
+    assert_eq!(unknown.to_string(), "unknown message `tik`; did you mean `tick`?");
+    assert!(rules.key("").is_err() && rules.key(&"x".repeat(201)).is_err());
+}

@@ -1,0 +1,7 @@
+//! Rules from the text of a file to what fires.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
+
+mod errors;
+mod life;
+mod past;

@@ -1,0 +1,141 @@
+//! The places at which a server of agents is asked, each with the right that it needs: a place without one cannot be written
+//! down.
+
+use crate::users::Right;
+
+/// A place at which the server is asked.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// The method.
+    pub method: &'static str,
+    /// The path; words in capitals are names.
+    pub path: &'static str,
+    /// The right that it needs.
+    pub right: Right,
+    pub(crate) operation: Operation,
+}
+
+/// The operation of a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Health,
+    Readiness,
+    Metrics,
+    Message,
+    MessageToAgent,
+    List,
+    DeclareAll,
+    Declare,
+    End,
+    Snooze,
+    State,
+    Why,
+    Rules,
+    Reload,
+    Trial,
+    Stream,
+    Dead,
+    ResendDead,
+    Undelivered,
+    ResendUndelivered,
+}
+
+const fn route(
+    method: &'static str,
+    path: &'static str,
+    right: Right,
+    operation: Operation,
+) -> Route {
+    Route { method, path, right, operation }
+}
+
+/// All places.
+pub const ROUTES: [Route; 20] = [
+    route("GET", "/healthz", Right::Anybody, Operation::Health),
+    route("GET", "/readyz", Right::Anybody, Operation::Readiness),
+    route("GET", "/metrics", Right::Read, Operation::Metrics),
+    route("POST", "/messages/MESSAGE", Right::Send, Operation::Message),
+    route("POST", "/agents/NAME/messages/MESSAGE", Right::Send, Operation::MessageToAgent),
+    route("GET", "/agents", Right::Read, Operation::List),
+    route("POST", "/agents", Right::Administer, Operation::DeclareAll),
+    route("PUT", "/agents/NAME", Right::Administer, Operation::Declare),
+    route("DELETE", "/agents/NAME", Right::Administer, Operation::End),
+    route("POST", "/agents/NAME/snooze", Right::Administer, Operation::Snooze),
+    route("GET", "/agents/NAME", Right::Read, Operation::State),
+    route("GET", "/agents/NAME/why", Right::Read, Operation::Why),
+    route("GET", "/rules", Right::Read, Operation::Rules),
+    route("POST", "/rules", Right::Administer, Operation::Reload),
+    route("POST", "/try", Right::Read, Operation::Trial),
+    route("GET", "/notifications", Right::Read, Operation::Stream),
+    route("GET", "/dead", Right::Administer, Operation::Dead),
+    route("POST", "/dead/resend", Right::Administer, Operation::ResendDead),
+    route("GET", "/undelivered", Right::Administer, Operation::Undelivered),
+    route("POST", "/undelivered/resend", Right::Administer, Operation::ResendUndelivered),
+];
+
+impl Route {
+    /// The names in a path of these words, if it is one of this place.
+    fn names<'a>(&self, words: &[&'a str]) -> Option<Vec<&'a str>> {
+        let own: Vec<&str> = self.path.split('/').skip(1).collect();
+        if own.len() != words.len() {
+            return None;
+        }
+        let mut names = Vec::new();
+        for (own, word) in own.into_iter().zip(words) {
+            if own.bytes().all(|byte| byte.is_ascii_uppercase()) {
+                names.push(*word);
+            } else if own != *word {
+                return None;
+            }
+        }
+        Some(names)
+    }
+}
+
+/// The reason why a request is of no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RouteError {
+    /// It is done there with another method.
+    Method,
+    Path,
+}
+
+/// The place of a request, and the names in its path.
+pub(crate) fn find<'a>(
+    method: &str,
+    words: &[&'a str],
+) -> Result<(Route, Vec<&'a str>), RouteError> {
+    let mut error = RouteError::Path;
+    for route in ROUTES {
+        let Some(names) = route.names(words) else { continue };
+        if route.method == method {
+            return Ok((route, names));
+        }
+        error = RouteError::Method;
+    }
+    Err(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_operation_has_one_place_and_its_names() {
+        for route in ROUTES {
+            let words: Vec<&str> = route.path.split('/').skip(1).collect();
+            let (found, names) = find(route.method, &words).unwrap();
+            assert_eq!((found.path, found.method), (route.path, route.method), "found by itself");
+            let wanted = route.path.matches("NAME").count() + route.path.matches("MESSAGE").count();
+            assert_eq!(names.len(), wanted, "{}", route.path);
+            let same = ROUTES.iter().filter(|other| other.operation == route.operation).count();
+            assert_eq!(same, 1, "{:?}", route.operation);
+        }
+        let error = |method: &str, words: &[&str]| find(method, words).map(|_| ()).unwrap_err();
+        assert_eq!(error("PATCH", &["agents", "a"]), RouteError::Method);
+        assert_eq!(error("GET", &["agents", "a", "b"]), RouteError::Path);
+        assert_eq!(error("GET", &[""]), RouteError::Path);
+        let (_, names) = find("POST", &["agents", "a", "messages", "tick"]).unwrap();
+        assert_eq!(names, ["a", "tick"]);
+    }
+}

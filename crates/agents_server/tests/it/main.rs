@@ -1,0 +1,11 @@
+//! The server on loopback: messages in, notifications out, with stores and sinks that fail.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
+
+mod delivering;
+mod http;
+mod keeping;
+mod reloading;
+mod sink;
+mod source;
+mod users;

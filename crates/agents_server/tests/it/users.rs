@@ -1,0 +1,300 @@
+//! Users: nobody does what his rights do not give him, at whatever place, and others reach no server without users and TLS.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use agents_server::{
+    Access, AccessError, ROUTES, Right, Server, ServerSpec, StartError, Users, access_token_hash,
+};
+use agents_store::Memory;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tls::Tls;
+
+use crate::delivering::{rules, spec};
+
+/// The right that each place needs.
+const RIGHTS: [(&str, Right); 20] = [
+    ("GET /healthz", Right::Anybody),
+    ("GET /readyz", Right::Anybody),
+    ("GET /metrics", Right::Read),
+    ("GET /agents", Right::Read),
+    ("GET /agents/NAME", Right::Read),
+    ("GET /agents/NAME/why", Right::Read),
+    ("GET /rules", Right::Read),
+    ("POST /try", Right::Read),
+    ("GET /notifications", Right::Read),
+    ("POST /messages/MESSAGE", Right::Send),
+    ("POST /agents/NAME/messages/MESSAGE", Right::Send),
+    ("POST /agents", Right::Administer),
+    ("PUT /agents/NAME", Right::Administer),
+    ("DELETE /agents/NAME", Right::Administer),
+    ("POST /agents/NAME/snooze", Right::Administer),
+    ("POST /rules", Right::Administer),
+    ("GET /dead", Right::Administer),
+    ("POST /dead/resend", Right::Administer),
+    ("GET /undelivered", Right::Administer),
+    ("POST /undelivered/resend", Right::Administer),
+];
+
+fn users() -> Users {
+    let user = |(name, keys): (&str, &str)| {
+        let hash = access_token_hash(&format!("{name}-token"));
+        format!("[[user]]\nname = \"{name}\"\naccess_token_sha256 = \"{hash}\"\n{keys}\n")
+    };
+    let all = [
+        ("idle", ""),
+        ("reader", "read = true"),
+        ("sender", "send = true"),
+        ("watcher", "read = true\nin_flight = 1"),
+        ("root", "admin = true"),
+    ];
+    Users::parse(&all.map(user).concat()).unwrap()
+}
+
+fn serve(access: Access) -> Server {
+    let spec = ServerSpec { access, ..spec() };
+    Server::start(&spec, rules(&[]), Arc::new(Memory::new())).unwrap()
+}
+
+fn with_users() -> Server {
+    serve(Access { users: Some(users()), tls: None })
+}
+
+/// An answer whose body is read as far as its length is said: a stream has none.
+struct Answer {
+    status: u16,
+    headers: BTreeMap<String, String>,
+    body: String,
+    stream: TcpStream,
+}
+
+fn ask(to: SocketAddr, line: &str, headers: &[&str], body: &str) -> Answer {
+    let mut stream = TcpStream::connect(to).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let (extra, length) = (headers.iter().map(|it| format!("{it}\r\n")), body.len());
+    let extra: String = extra.collect();
+    let text = format!("{line} HTTP/1.1\r\n{extra}Content-Length: {length}\r\n\r\n{body}");
+    stream.write_all(text.as_bytes()).unwrap();
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut lines = reader.by_ref().lines().map(Result::unwrap);
+    let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    let headers = lines.take_while(|line| !line.is_empty()).map(|line| {
+        let (name, value) = line.split_once(": ").unwrap();
+        (name.to_lowercase(), value.to_owned())
+    });
+    let headers: BTreeMap<String, String> = headers.collect();
+    let length = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    Answer { status, headers, body: String::from_utf8(body).unwrap(), stream }
+}
+
+fn by(server: &Server, user: &str, line: &str, body: &str) -> Answer {
+    let said = format!("Authorization: Bearer {user}-token");
+    ask(server.address(), line, &["Host: localhost", &said], body)
+}
+
+/// A request to a place, with names and a body that mean something.
+fn request_to(place: &str) -> (String, &'static str) {
+    let line = place.replace("MESSAGE", "order").replace("NAME", "alice");
+    let body = match place {
+        "POST /agents" => r#"[{"agent": "bob", "state": {}}]"#,
+        "POST /try" => r#""""#,
+        _ => "{}",
+    };
+    let query = if place.ends_with("snooze") { "?for=1h" } else { "" };
+    (line + query, body)
+}
+
+#[test]
+fn each_place_needs_the_right_that_is_written_here() {
+    let known: BTreeSet<String> =
+        ROUTES.iter().map(|route| format!("{} {}", route.method, route.path)).collect();
+    let wanted: BTreeSet<String> = RIGHTS.iter().map(|(place, _)| (*place).to_owned()).collect();
+    assert_eq!(known, wanted, "say above which right a new place needs");
+    let server = with_users();
+    let gives = |user: &str, right: Right| match right {
+        Right::Anybody => true,
+        Right::Read => ["reader", "root"].contains(&user),
+        Right::Send => ["sender", "root"].contains(&user),
+        Right::Administer => user == "root",
+    };
+    for (place, right) in RIGHTS {
+        let (line, body) = request_to(place);
+        for user in ["idle", "reader", "sender", "root"].into_iter().filter(|it| !gives(it, right))
+        {
+            let answer = by(&server, user, &line, body);
+            assert_eq!(answer.status, 403, "{user}: {place}: {}", answer.body);
+            let key = match right {
+                Right::Read => "`read = true`",
+                Right::Send => "`send = true`",
+                _ => "`admin = true`",
+            };
+            let told = format!("user `{user}` may not ");
+            assert!(answer.body.contains(&told) && answer.body.contains(key), "{}", answer.body);
+        }
+        for headers in [&["Host: x"][..], &["Host: x", "Authorization: Bearer root-tokem"]] {
+            let answer = ask(server.address(), &line, headers, body);
+            let wanted = if right == Right::Anybody { 200 } else { 401 };
+            assert_eq!(answer.status, wanted, "{headers:?}: {place}: {}", answer.body);
+        }
+    }
+    let agents = (0..2).map(|it| by(&server, "root", &format!("GET /agents?partition={it}"), ""));
+    for answer in agents {
+        assert!(answer.body.contains("\"agents\":[]"), "nothing was done: {}", answer.body);
+    }
+    for (place, right) in RIGHTS {
+        let (line, body) = request_to(place);
+        for user in ["idle", "reader", "sender", "root"].into_iter().filter(|it| gives(it, right)) {
+            let Answer { status, body, .. } = by(&server, user, &line, body);
+            let is_wanted = match status {
+                200 | 202 => true,
+                // What the answer is about is not there: a file of rules, rules to try, alice before she is declared.
+                400 => body.contains("file") || body.contains("rules:1:1: "),
+                404 => body.contains("there is no agent `alice`"),
+                _ => false,
+            };
+            assert!(is_wanted, "{user}: {place}: {status} {body}");
+        }
+    }
+}
+
+#[test]
+fn a_stranger_is_told_how_to_come_in_and_not_which_places_there_are() {
+    let server = with_users();
+    for line in ["GET /metrics", "GET /nothing", "PATCH /agents/a"] {
+        for (headers, told) in [
+            (&["Host: x"][..], "send `Authorization: Bearer ACCESS-TOKEN`"),
+            (&["Host: x", "Authorization: Basic YTph"], "another scheme"),
+            (&["Host: x", "Authorization: Bearer root-token2"], "no user has this access token"),
+        ] {
+            let answer = ask(server.address(), line, headers, "");
+            assert_eq!(answer.status, 401, "{line}: {}", answer.body);
+            assert_eq!(answer.headers["www-authenticate"], "Bearer");
+            assert!(answer.body.contains(told), "{}", answer.body);
+        }
+    }
+    assert_eq!(by(&server, "idle", "GET /nothing", "").status, 404);
+    assert_eq!(by(&server, "idle", "PATCH /agents/a", "").status, 405);
+}
+
+#[test]
+fn a_stream_counts_among_what_is_in_flight_as_long_as_somebody_reads() {
+    let server = with_users();
+    let stream = by(&server, "watcher", "GET /notifications", "");
+    assert_eq!(stream.status, 200);
+    let refused = by(&server, "watcher", "GET /metrics", "");
+    assert_eq!((refused.status, &*refused.headers["retry-after"]), (429, "1"));
+    assert!(refused.body.contains("1 requests and streams of user `watcher`"), "{}", refused.body);
+    assert_eq!(by(&server, "reader", "GET /metrics", "").status, 200, "others are not held up");
+    drop(stream.stream);
+    let until = Instant::now() + Duration::from_secs(20);
+    while by(&server, "watcher", "GET /metrics", "").status != 200 {
+        assert!(Instant::now() < until, "the place is never free again");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The story: a page of anybody in a browser of this machine could send messages to a server without users.
+#[test]
+fn pages_of_others_do_not_ask_a_server_without_users() {
+    let server = serve(Access::default());
+    let own = format!("Host: {}", server.address());
+    for (headers, status) in [
+        (&[&*own][..], 202),
+        (&["Host: localhost"], 202),
+        (&[&*own, "Origin: http://evil.example"], 403),
+        (&["Host: evil.example"], 421),
+    ] {
+        let answer = ask(server.address(), "PUT /agents/a", headers, "{}");
+        assert_eq!(answer.status, status, "{headers:?}: {}", answer.body);
+    }
+    assert_eq!(ask(server.address(), "GET /healthz", &["Host: probe"], "").status, 200);
+    // Who knows an access token may come from anywhere.
+    let server = with_users();
+    let said = ["Host: evil.example", "Authorization: Bearer root-token"];
+    assert_eq!(ask(server.address(), "PUT /agents/a", &said, "{}").status, 202);
+}
+
+#[test]
+fn others_reach_a_server_with_users_and_tls_alone() {
+    let listen: SocketAddr = "0.0.0.0:0".parse().unwrap();
+    let refused = |access: Access| {
+        let spec = ServerSpec { access, listen, ..spec() };
+        Server::start(&spec, rules(&[]), Arc::new(Memory::new())).map(|_| ()).unwrap_err()
+    };
+    let public = refused(Access::default());
+    assert!(matches!(public, StartError::Access(AccessError::Public(_))), "{public}");
+    assert!(public.to_string().contains("--users"), "{public}");
+    let public = refused(Access { users: None, tls: Some(identity()) });
+    assert!(matches!(public, StartError::Access(AccessError::Public(_))), "{public}");
+    let clear = refused(Access { users: Some(users()), tls: None });
+    assert!(matches!(clear, StartError::Access(AccessError::InClear(_))), "{clear}");
+    assert!(clear.to_string().contains("--tls-cert"), "{clear}");
+}
+
+fn certificates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tls/tests/certificates")
+}
+
+fn identity() -> Tls {
+    Tls { cert: certificates().join("database.pem"), key: certificates().join("leaf.key") }
+}
+
+/// The answer to a request of a client that trusts the authority of this file, or why there is none.
+fn over_tls(to: SocketAddr, authority: &str, text: &str) -> std::io::Result<String> {
+    let mut roots = RootCertStore::empty();
+    let authority = CertificateDer::from_pem_file(certificates().join(authority)).unwrap();
+    roots.add(authority).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from("localhost").unwrap();
+    let client = ClientConnection::new(Arc::new(config), name).unwrap();
+    let stream = TcpStream::connect(to).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let mut stream = StreamOwned::new(client, stream);
+    stream.write_all(text.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+#[test]
+fn a_client_that_knows_the_authority_speaks_tls_and_no_other_does() {
+    let server = serve(Access { users: Some(users()), tls: Some(identity()) });
+    let get = |path: &str, said: &str| {
+        let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+        over_tls(server.address(), "authority.pem", &format!("{head}{said}\r\n")).unwrap()
+    };
+    let reader = "Authorization: Bearer reader-token\r\n";
+    for (path, said, status) in
+        [("/healthz", "", "200"), ("/metrics", "", "401"), ("/metrics", reader, "200")]
+    {
+        let answer = get(path, said);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {answer}");
+    }
+    let stranger = over_tls(server.address(), "stranger.pem", "GET / HTTP/1.1\r\n\r\n");
+    let told = stranger.unwrap_err().to_string();
+    assert!(told.contains("certificate"), "{told}");
+    // In clear nothing is answered, and who begins no handshake is let go.
+    for sent in ["GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", ""] {
+        let mut clear = TcpStream::connect(server.address()).unwrap();
+        clear.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        clear.write_all(sent.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        // An end and a reset are the same here; a timeout would be neither.
+        let end = clear.read_to_end(&mut answer).map_err(|error| error.kind());
+        assert!(matches!(end, Ok(_) | Err(std::io::ErrorKind::ConnectionReset)), "{end:?}");
+        assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+    }
+}

@@ -1,0 +1,103 @@
+//! `sekisho agents explain`: the rules of a file in words.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use agents_rules::{RuleSummary, Way};
+use clap::Args as ClapArgs;
+use cli::json::Answer;
+use cli::text::{count, next, paragraph, sentence, shell_word};
+use cli::{Failure, Verdict, say};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::WayArg;
+
+#[derive(ClapArgs)]
+pub(crate) struct ExplainArgs {
+    /// The file of rules (docs/agents.md)
+    rules: PathBuf,
+    /// The way in which messages find agents, in place of the better one
+    #[arg(long, value_enum)]
+    way: Option<WayArg>,
+    /// Print one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The rules of a file.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Explained {
+    /// Names of its messages.
+    messages: Vec<String>,
+    /// The rules, in the order in which they are tried.
+    rules: Vec<ExplainedRule>,
+    /// Names of its destinations.
+    destinations: Vec<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ExplainedRule {
+    /// Name of the rule.
+    name: String,
+    /// The message that it is about.
+    message: String,
+    /// True if its condition runs as plain operations; else it is interpreted.
+    is_compiled: bool,
+    /// The field of the message that it compares with limits, if it is a threshold.
+    compares: Option<String>,
+    /// The way in which its message finds agents: bounds (an index) or all.
+    way: &'static str,
+    /// Cause of its outcome, in words.
+    why: String,
+}
+
+impl Answer for Explained {
+    const FORMAT: &'static str = "sekisho/agents-explain/1";
+}
+
+impl From<RuleSummary> for ExplainedRule {
+    fn from(of: RuleSummary) -> ExplainedRule {
+        let way = match of.way {
+            Way::Bounds => "bounds",
+            Way::All => "all",
+        };
+        let RuleSummary { name, message, is_compiled, compares, why, .. } = of;
+        ExplainedRule { name, message, is_compiled, compares, way, why }
+    }
+}
+
+pub(crate) fn run(args: &ExplainArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let rules = super::read(&args.rules, args.way)?;
+    let explained = Explained {
+        messages: rules.messages().map(str::to_owned).collect(),
+        rules: rules.summary().into_iter().map(ExplainedRule::from).collect(),
+        destinations: rules.destinations().iter().map(|it| it.name.clone()).collect(),
+    };
+    let verdict = Verdict::Holds;
+    if args.json {
+        say(out, &cli::json::answer(verdict, verdict.word(), &explained))?;
+        return Ok(verdict);
+    }
+    let rules = count(explained.rules.len() as u64, "rule");
+    let mut text = sentence(&format!("holds: {rules} in {}", args.rules.display()));
+    for rule in &explained.rules {
+        let way = match rule.way {
+            "bounds" => "wakes only agents whose bounds a message crosses",
+            _ => "asks all agents",
+        };
+        let how = if rule.is_compiled { "compiled" } else { "interpreted" };
+        text += &paragraph(&format!(
+            "{}: on `{}`, {how}; {way}, since {}",
+            rule.name, rule.message, rule.why
+        ));
+    }
+    let forced = match args.way {
+        Some(WayArg::Bounds) => " --way bounds",
+        Some(WayArg::All) => " --way all",
+        None => "",
+    };
+    text += &next(&format!("sekisho agents serve {}{forced}", shell_word(&args.rules)));
+    say(out, &text)?;
+    Ok(verdict)
+}

@@ -1,0 +1,166 @@
+//! `agents init` and `agents serve --db`: agents in the user's PostgreSQL.
+
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use postgres::{Private, Settings};
+
+use crate::agents_asked::flat;
+use crate::browser::Scratch;
+use crate::command::{Ended, PATIENCE, sekisho, shell};
+use crate::serving_agents::{RULES, address, request, takes_effect_once};
+use crate::tpcc::{ask, database};
+
+/// The address of a new database that has the tables.
+pub(crate) fn made(name: &str) -> String {
+    let url = database(name);
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    fs::write(folder.join("rules.toml"), RULES).expect("a folder of our own");
+    let ended = init(&folder, &url, &["--apply"]);
+    assert_eq!((ended.code, &*ended.err), (0, ""), "{ended:?}");
+    url
+}
+
+fn init(folder: &Path, url: &str, rest: &[&str]) -> Ended {
+    sekisho(folder, &[&["agents", "init", "rules.toml", "--db", url], rest].concat())
+}
+
+#[test]
+fn the_tables_are_printed_looked_for_and_made() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    fs::write(folder.join("rules.toml"), RULES).unwrap();
+    let url = database("agents_init");
+    let there = "select count(*) from information_schema.tables where table_schema = 'of agents'";
+    let init = |rest: &[&str]| {
+        let ended = init(&folder, &url, &[&["--schema", "of agents"], rest].concat());
+        assert_eq!((ended.code, &*ended.err), (0, ""), "{ended:?}");
+        assert!(!ended.out.contains("sekisho:"), "no password is shown: {ended:?}");
+        ended
+    };
+    // Early, a server says what is missing.
+    let line = ["agents", "serve", "rules.toml", "--db", &url, "--schema", "of agents"];
+    let early = sekisho(&folder, &line);
+    assert!(early.code == 2 && flat(&early.err).contains("sekisho agents init"), "{early:?}");
+    let printed = init(&[]);
+    assert!(
+        flat(&printed.out).contains("create schema if not exists \"of agents\";"),
+        "{printed:?}"
+    );
+    let dry = init(&["--dry-run", "--json"]).object("agents-init");
+    assert_eq!(dry["tables"], "would-be-made", "{dry}");
+    assert_eq!(ask(&url, there).unwrap(), ["0"], "nothing was made");
+    let made = init(&["--apply"]);
+    assert!(
+        made.out.contains("made: ") && flat(&made.out).contains("--schema 'of agents'"),
+        "{made:?}"
+    );
+    assert_ne!(ask(&url, there).unwrap(), ["0"]);
+    assert_eq!(init(&["--apply", "--json"]).object("agents-init")["tables"], "there");
+    // What is printed is a script that makes the same, comments included.
+    let other = database("agents_init_by_hand");
+    ask(&other, &printed.out).expect("it is a script");
+    let again = sekisho(
+        &folder,
+        &["agents", "init", "rules.toml", "--db", &other, "--schema", "of agents", "--dry-run"],
+    );
+    assert!(again.code == 0 && again.out.contains("there: "), "{again:?}");
+}
+
+/// The server is killed again and again; counters are what was acknowledged, firings as many as states say.
+#[test]
+fn after_kill_9_what_was_acknowledged_took_effect_once_in_postgresql() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let url = made("agents_killed");
+    let kills = if std::env::var_os("SEKISHO_LONG").is_some() { 50 } else { 6 };
+    let line = format!("sekisho agents serve rules.toml --listen 127.0.0.1:0 --db '{url}'");
+    takes_effect_once(&folder, &line, kills, |running| {
+        drop(running);
+        shell(&folder, &line)
+    });
+}
+
+/// The database is killed as by a loss of power, and comes back; the server goes on by itself.
+#[test]
+fn a_database_that_is_killed_costs_nothing_that_was_acknowledged() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    fs::write(folder.join("rules.toml"), RULES).unwrap();
+    let mut server = Private::start(&Settings::default()).unwrap();
+    let url = server.url().as_str().to_owned();
+    assert_eq!(init(&folder, &url, &["--apply"]).code, 0);
+    let kills = if std::env::var_os("SEKISHO_LONG").is_some() { 10 } else { 2 };
+    let line = format!("sekisho agents serve rules.toml --listen 127.0.0.1:0 --db '{url}'");
+    takes_effect_once(&folder, &line, kills, |running| {
+        server.kill().unwrap();
+        thread::sleep(Duration::from_millis(300));
+        server.restart().unwrap();
+        running
+    });
+    server.stop().unwrap();
+}
+
+/// After the database came back, the first question is answered as every other one.
+#[test]
+fn a_question_after_the_database_came_back_is_answered() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    fs::write(folder.join("rules.toml"), RULES).unwrap();
+    let mut server = Private::start(&Settings::default()).unwrap();
+    let url = server.url().as_str().to_owned();
+    assert_eq!(init(&folder, &url, &["--apply"]).code, 0);
+    let line = format!("sekisho agents serve rules.toml --listen 127.0.0.1:0 --db '{url}'");
+    let running = shell(&folder, &line);
+    let here = address(&running);
+    assert_eq!(request(&here, "PUT /agents/alice", &[], "{}").unwrap().0, 202);
+    let until = Instant::now() + PATIENCE;
+    while request(&here, "GET /agents/alice", &[], "").unwrap().0 != 200 {
+        assert!(Instant::now() < until, "she was declared");
+        thread::sleep(Duration::from_millis(20));
+    }
+    for question in ["GET /agents/alice", "GET /agents/alice/why", "GET /dead"] {
+        server.kill().unwrap();
+        server.restart().unwrap();
+        let (status, told) = request(&here, question, &[], "").unwrap();
+        assert_eq!(status, 200, "{question}: {told}");
+    }
+    drop(running);
+    server.stop().unwrap();
+}
+
+/// One owner at a time: the later one has the agents. The first accepts nothing more, and ends.
+#[test]
+fn of_two_servers_on_one_database_the_later_one_has_the_agents() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    fs::write(folder.join("rules.toml"), RULES).unwrap();
+    let url = made("agents_two");
+    let line = format!("sekisho agents serve rules.toml --listen 127.0.0.1:0 --db '{url}'");
+    let first = shell(&folder, &format!("{line} --store first"));
+    let of_first = address(&first);
+    assert_eq!(request(&of_first, "PUT /agents/alice", &[], "{}").unwrap().0, 202);
+    // It is stopped as a machine is that has no time for it, and wakes up when another one has taken over.
+    first.signal("STOP");
+    let second = shell(&folder, &format!("{line} --store second"));
+    let of_second = address(&second);
+    let order = "POST /agents/alice/messages/order";
+    assert_eq!(request(&of_second, order, &[], "{}").unwrap().0, 202);
+    first.signal("CONT");
+    let late = request(&of_first, order, &[], "{}");
+    assert!(late.as_ref().is_none_or(|(status, _)| *status == 503), "{late:?}");
+    let ended = first.ended(PATIENCE);
+    assert_eq!(ended.code, 2, "{ended:?}");
+    assert!(flat(&ended.err).contains("another server has taken these agents over"), "{ended:?}");
+    second.signal("TERM");
+    let ended = second.ended(PATIENCE);
+    assert!(ended.code == 0 && ended.out.contains("drained"), "{ended:?}");
+    let third = shell(&folder, &line);
+    let (_, told) = request(&address(&third), "GET /agents/alice", &[], "").unwrap();
+    assert!(told.contains("\"count\":1.0"), "{told}");
+    third.signal("TERM");
+    assert_eq!(third.ended(PATIENCE).code, 0);
+}

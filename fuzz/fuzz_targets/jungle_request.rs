@@ -1,0 +1,9 @@
+//! Input and what must hold: see `request` in `jungle_asks.rs`.
+#![no_main]
+
+#[allow(dead_code, reason = "the other target needs the rest")]
+mod jungle_asks;
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| jungle_asks::request(input));
