@@ -147,6 +147,12 @@ impl Tally {
             }
         }
     }
+
+    /// So many failed tests have passed when they were run again.
+    fn excuse(&mut self, unsteady: u64) {
+        self.failed = self.failed.checked_sub(unsteady).expect("only failed tests are run again");
+        self.passed += unsteady;
+    }
 }
 
 /// A line as it looks on a terminal without colours.
@@ -170,12 +176,21 @@ struct Pipeline<'a> {
     of_tests: usize,
     /// The failed steps: name and the command that repeats each.
     failures: Vec<(String, String)>,
+    /// Tests that failed, and those that passed when they were run again alone.
+    of_programs: programs::Ran,
 }
 
 impl<'a> Pipeline<'a> {
     fn new(root: &'a Path) -> Pipeline<'a> {
         let suite = Suite::Short;
-        Pipeline { root, suite, tally: Tally::default(), of_tests: 0, failures: Vec::new() }
+        Pipeline {
+            root,
+            suite,
+            tally: Tally::default(),
+            of_tests: 0,
+            failures: Vec::new(),
+            of_programs: programs::Ran::default(),
+        }
     }
 
     /// A step of the suite, which has one of its own where it is the long one.
@@ -229,14 +244,19 @@ impl<'a> Pipeline<'a> {
             envs.push(LONG);
             line = format!("{}={} {line}", LONG.0, LONG.1);
         }
-        let root = self.root;
+        let (root, mut of_programs) = (self.root, programs::Ran::default());
         self.step(tests.name, &line, || {
-            programs::run(root, tests.args, &envs, &mut |line| {
+            of_programs = programs::run(root, tests.args, &envs, &mut |line| {
                 tally.read(line);
                 println!("{line}");
             })?;
-            judge(tally)
+            tally.excuse(of_programs.unsteady.len() as u64);
+            match of_programs.reports.is_empty() {
+                true => judge(tally),
+                false => Err(of_programs.reports.join("\n")),
+            }
         });
+        self.of_programs = of_programs;
         self.count(tally);
     }
 
@@ -264,6 +284,11 @@ impl<'a> Pipeline<'a> {
     /// Prints what failed, then the line that CI reads, alone and last.
     fn end(self) -> Result<(), Stop> {
         println!();
+        for (word, failures) in
+            [("unsteady", &self.of_programs.unsteady), ("failed", &self.of_programs.failed)]
+        {
+            failures.iter().for_each(|failure| print!("{}", told(word, failure)));
+        }
         for (name, line) in &self.failures {
             println!("failed: {name}; to repeat it: {line}");
         }
@@ -278,6 +303,23 @@ impl<'a> Pipeline<'a> {
         format!("{} passed, {} failed", self.tally.passed, self.tally.failed + steps)
     }
 }
+
+/// A failed test once more, with the end of its output: of thousands of lines these are the ones to read.
+fn told(word: &str, failure: &programs::Failure) -> String {
+    let how = if word == "unsteady" { " (it passed when it was run again alone)" } else { "" };
+    let mut text = format!("{word}: {} of {}{how}\n", failure.test, failure.source);
+    let hidden = failure.said.len().saturating_sub(SAID_MAX);
+    if hidden > 0 {
+        text += &format!("    ({hidden} lines more above)\n");
+    }
+    for line in &failure.said[hidden..] {
+        text += &format!("    {line}\n");
+    }
+    text
+}
+
+/// Lines of a failed test that are printed again at the end.
+const SAID_MAX: usize = 40;
 
 /// Did the tests run, all of them?
 fn judge(tally: Tally) -> Result<(), String> {
@@ -336,6 +378,21 @@ mod tests {
         pipeline.count(Tally { passed: 1, failed: 2, ignored: 0 });
         assert_eq!(pipeline.verdict(), "8 passed, 3 failed", "two tests and a step");
         assert!(pipeline.end().is_err());
+    }
+
+    #[test]
+    fn what_passed_when_it_was_run_again_counts_as_passed_and_is_told_with_its_output() {
+        let mut counted = Tally { passed: 3, failed: 2, ignored: 0 };
+        counted.excuse(1);
+        assert_eq!(counted, Tally { passed: 4, failed: 1, ignored: 0 });
+        let said = (1..=SAID_MAX + 2).map(|number| format!("line {number}")).collect();
+        let failure =
+            programs::Failure { source: "it".to_owned(), test: "part::late".to_owned(), said };
+        let text = told("unsteady", &failure);
+        let start = "unsteady: part::late of it (it passed when it was run again alone)\n    \
+                     (2 lines more above)\n    line 3\n";
+        assert!(text.starts_with(start) && text.ends_with("    line 42\n"), "{text}");
+        assert!(!told("failed", &failure).contains("again alone"));
     }
 
     #[test]

@@ -336,12 +336,15 @@ fn headline(answer: &FormulaAnswer, corrected: Option<&Corrected>) -> String {
     let stated = answer.trust.error.unwrap_or(0.0);
     let beyond = if off > stated + corrected.error {
         let (off, stated) = (100.0 * off, 100.0 * stated);
-        format!("; the formula alone is {off:.0} % off, beyond the {stated:.0} % that it states")
+        let why = format!(
+            "The formula alone is {off:.0} % off, beyond the {stated:.0} % that it states."
+        );
+        format!("\n\n{}", paragraph(&why).trim_end())
     } else {
         String::new()
     };
     format!(
-        "solved: {} at a mean response of {}, corrected by simulation to within {:.1} %{beyond}",
+        "solved: {} at a mean response of {}, corrected to within {:.1} %{beyond}",
         rate(x),
         time(r),
         100.0 * corrected.error
@@ -498,13 +501,13 @@ mod tests {
             error: 0.01,
         };
         let near = headline(&answer, Some(&corrected(1.1)));
-        assert!(near.ends_with("corrected by simulation to within 1.0 %"), "{near}");
+        assert!(near.ends_with(", corrected to within 1.0 %"), "{near}");
         assert!(near.contains(&time(answer.response / 1.1)), "{near}");
         let far = headline(&answer, Some(&corrected(1.39)));
-        assert!(
-            far.ends_with("the formula alone is 39 % off, beyond the 20 % that it states"),
-            "{far}"
-        );
+        let (_, beyond) = far.split_once("\n\n").expect("a paragraph of its own");
+        assert!(beyond.contains("is 39 % off, beyond the 20 % that it states."), "{far}");
+        // The story: the first line went beyond the terminal.
+        assert!([&plain, &near, &far].iter().all(|said| said.lines().all(|l| l.len() <= 80)));
         assert!((stated - 0.2).abs() < 1e-9);
     }
 }

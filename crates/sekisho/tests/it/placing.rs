@@ -10,7 +10,7 @@ use crate::tpcc::{ask, database, server};
 
 const SHORT: [&str; 6] = ["--ramp", "0s", "--measure", "2s", "--connections", "2"];
 
-/// Directories that the user of servers may enter.
+/// Directories that the user of servers may enter; they may be there already.
 pub(crate) fn directories(scratch: &Scratch, owner: Option<(u32, u32)>) -> (Vec<PathBuf>, String) {
     let open = |path: &Path| {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
@@ -18,7 +18,7 @@ pub(crate) fn directories(scratch: &Scratch, owner: Option<(u32, u32)>) -> (Vec<
     open(&scratch.join(""));
     let folders: Vec<PathBuf> = ["one", "two", "three"].map(|name| scratch.join(name)).into();
     for folder in &folders {
-        fs::create_dir(folder).expect("the scratch folder is ours");
+        fs::create_dir_all(folder).expect("the scratch folder is ours");
         open(folder);
         if let Some((user, group)) = owner {
             chown(folder, Some(user), Some(group)).expect("we are root");
