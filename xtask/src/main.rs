@@ -3,6 +3,7 @@
 // Printing is what this program is for; the library crates keep the lint.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod background;
 mod bench;
 mod drivers;
 mod exec;

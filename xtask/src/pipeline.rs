@@ -1,12 +1,14 @@
 //! The steps of `check` and `test`: each with a heading, its time, and the command that repeats it; at
 //! the end one line that CI reads.
 
+use std::env;
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use crate::background::{self, Done, Task};
 use crate::exec;
-use crate::{Stop, drivers, programs, python, supply, tidy, web};
+use crate::{Stop, drivers, programs, supply, tidy, web};
 
 /// A step that is one call of cargo.
 struct Step {
@@ -74,6 +76,10 @@ impl Step {
         command
     }
 
+    fn task(&self, root: &Path) -> Task {
+        Task { name: self.name, line: self.line(), command: self.command(root) }
+    }
+
     /// What a person types to repeat it.
     fn line(&self) -> String {
         let env = self.env.map(|(name, value)| format!("{name}={value} ")).unwrap_or_default();
@@ -89,7 +95,9 @@ pub(crate) fn check(root: &Path) -> Result<(), Stop> {
     pipeline.own("tidy", tidy::run);
     pipeline.own("web", web::build);
     pipeline.cargo(&CLIPPY);
-    pipeline.tests();
+    if pipeline.build() {
+        pipeline.tests();
+    }
     pipeline.end()
 }
 
@@ -110,11 +118,18 @@ pub(crate) fn test(root: &Path, suite: Suite) -> Result<(), Stop> {
     pipeline.own("tidy", tidy::run);
     pipeline.own("supply", supply::run);
     pipeline.own("web --check", web::check);
-    pipeline.cargo(pipeline.of_suite(&CLIPPY, &LONG_CLIPPY));
-    pipeline.tests();
+    let is_built = pipeline.build();
+    // The package of Python is built in a folder of its own. It comes first, so that the others do not hold
+    // the folder of the tests when the tests in documents look into it.
+    let clippy = pipeline.of_suite(&CLIPPY, &LONG_CLIPPY);
+    let background =
+        background::start(vec![pipeline.python(), clippy.task(root), DOCUMENTS.task(root)]);
+    if is_built {
+        pipeline.tests();
+    }
+    let ended = background.join().expect("it only starts commands");
+    ended.into_iter().for_each(|done| pipeline.done(done));
     pipeline.drivers();
-    pipeline.cargo(&DOCUMENTS);
-    pipeline.own("python", python::run);
     pipeline.end()
 }
 
@@ -206,7 +221,24 @@ impl<'a> Pipeline<'a> {
         println!("\n=== {name}: {line}");
         let begun = Instant::now();
         let result = work();
-        let seconds = begun.elapsed().as_secs_f64();
+        self.end_step(name, line, begun.elapsed(), result)
+    }
+
+    /// A step that was run beside others is told as if it had been run now.
+    fn done(&mut self, done: Done) {
+        println!("\n=== {}: {}", done.name, done.line);
+        done.said.iter().for_each(|line| println!("{line}"));
+        self.end_step(done.name, &done.line, done.took, done.result);
+    }
+
+    fn end_step(
+        &mut self,
+        name: &str,
+        line: &str,
+        took: Duration,
+        result: Result<(), String>,
+    ) -> bool {
+        let seconds = took.as_secs_f64();
         match result {
             Ok(()) => {
                 println!("--- {name}: ok, {seconds:.1} s");
@@ -232,11 +264,20 @@ impl<'a> Pipeline<'a> {
         })
     }
 
-    /// Builds the tests, then runs them; apart, so that the times are told apart.
+    /// Builds the tests, apart from running them, so that the times are told apart.
+    fn build(&mut self) -> bool {
+        self.cargo(self.of_suite(&BUILD, &LONG_BUILD))
+    }
+
+    /// This program once more, to build the package of Python and test it.
+    fn python(&self) -> Task {
+        let mut command = Command::new(env::current_exe().expect("it runs"));
+        command.arg("python").current_dir(self.root);
+        Task { name: "python", line: "cargo xtask python".to_owned(), command }
+    }
+
+    /// Runs the tests, which are built.
     fn tests(&mut self) {
-        if !self.cargo(self.of_suite(&BUILD, &LONG_BUILD)) {
-            return;
-        }
         let mut tally = Tally::default();
         let tests = self.of_suite(&TESTS, &LONG_TESTS);
         let (mut envs, mut line) = (Vec::from_iter(tests.env), tests.line());
