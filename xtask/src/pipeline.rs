@@ -117,13 +117,15 @@ pub(crate) fn test(root: &Path, suite: Suite) -> Result<(), Stop> {
     pipeline.cargo(&FORMAT);
     pipeline.own("tidy", tidy::run);
     pipeline.own("supply", supply::run);
-    pipeline.own("web --check", web::check);
     let is_built = pipeline.build();
     // The package of Python is built in a folder of its own. It comes first, so that the others do not hold
     // the folder of the tests when the tests in documents look into it.
-    let clippy = pipeline.of_suite(&CLIPPY, &LONG_CLIPPY);
-    let background =
-        background::start(vec![pipeline.python(), clippy.task(root), DOCUMENTS.task(root)]);
+    let background = background::start(vec![
+        pipeline.own_task("python", &["python"]),
+        pipeline.own_task("web --check", &["web", "--check"]),
+        pipeline.of_suite(&CLIPPY, &LONG_CLIPPY).task(root),
+        DOCUMENTS.task(root),
+    ]);
     if is_built {
         pipeline.tests();
     }
@@ -269,11 +271,11 @@ impl<'a> Pipeline<'a> {
         self.cargo(self.of_suite(&BUILD, &LONG_BUILD))
     }
 
-    /// This program once more, to build the package of Python and test it.
-    fn python(&self) -> Task {
+    /// This program once more, with other words.
+    fn own_task(&self, name: &'static str, words: &[&str]) -> Task {
         let mut command = Command::new(env::current_exe().expect("it runs"));
-        command.arg("python").current_dir(self.root);
-        Task { name: "python", line: "cargo xtask python".to_owned(), command }
+        command.args(words).current_dir(self.root);
+        Task { name, line: format!("cargo xtask {}", words.join(" ")), command }
     }
 
     /// Runs the tests, which are built.
