@@ -28,6 +28,8 @@ pub enum Change {
     Returned,
     /// The node was deleted, with all below it.
     Deleted,
+    /// Its time was over: the node went, with all below it.
+    Expired,
 }
 
 /// A node that a commit changed, at itself or below.

@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 
 use crate::commit::Timestamp;
 use crate::diff::Diff;
+use crate::expiry::{EXPIRES, deadline};
 use crate::history::{Thinning, Versions};
 use crate::merge::{self, Conflict, Policy};
 use crate::node::NodeId;
@@ -275,7 +276,7 @@ impl Database {
                 continue;
             };
             let planned = operations.len();
-            operations.extend(Self::edits(&pair.value, now, old, now_name)?);
+            operations.extend(self.edits(&pair.value, now, old, now_name)?);
             operations.extend(settings(&pair.value, now, old, now_name).map_err(overtaken)?);
             if old_name != &*pair.key && now_name != old_name {
                 if now_name != &*pair.key {
@@ -306,7 +307,7 @@ impl Database {
         let theirs = after.tree(from).ok_or_else(|| none(from))?;
         let (_, base) = named(before, theirs.id).ok_or_else(|| none(from))?;
         let ours = self.private.tree(into).ok_or_else(|| none(into))?;
-        let mut operations = Self::edits(base, ours, theirs, into)?;
+        let mut operations = self.edits(base, ours, theirs, into)?;
         let overtaken = |what| PastError::Overtaken { commit: seq, tree: into.to_owned(), what };
         operations.extend(settings(base, ours, theirs, into).map_err(overtaken)?);
         let (message, preconditions) = (format!("Pick {seq}"), vec![unchanged(into, ours)]);
@@ -327,7 +328,7 @@ impl Database {
         let gone = || PastError::NoSuchNode { version: seq, tree: tree.to_owned(), node };
         let diff = Diff::of_subtree(now, old, old.node(node).ok_or_else(gone)?);
         let plan = merge::plan_of(&diff, [now, now, old], Policy::Refuse, pending(now));
-        let operations = operations(tree, plan.edits, plan.conflicts)?;
+        let operations = operations(tree, plan.edits, plan.conflicts, self.private.time)?;
         let message = format!("Restore {node} of {tree} at {seq}");
         let preconditions = vec![unchanged(tree, now)];
         Ok(Transaction { operations, preconditions, message, ..Transaction::default() })
@@ -339,6 +340,7 @@ impl Database {
     }
 
     fn edits(
+        &self,
         base: &Tree,
         ours: &Tree,
         theirs: &Tree,
@@ -347,19 +349,29 @@ impl Database {
         addressable(name, [base, ours])?;
         addressable(name, [ours, theirs])?;
         let plan = merge::plan(base, pending(ours), theirs, Policy::Refuse);
-        operations(name, plan.edits, plan.conflicts)
+        operations(name, plan.edits, plan.conflicts, self.private.time)
     }
 }
 
+/// The operations of a plan. A node that comes back after its deadline comes without one: the next tick would take it
+/// again.
 fn operations(
     tree: &str,
     edits: Vec<crate::Edit>,
     conflicts: Vec<Conflict>,
+    now: Timestamp,
 ) -> Result<Vec<Operation>, PastError> {
     if !conflicts.is_empty() {
         return Err(PastError::Conflicts(conflicts));
     }
-    let operation = |edit| Operation::Edit { tree: tree.to_owned(), edit };
+    let operation = |mut edit| {
+        if let crate::Edit::Insert { attributes, .. } = &mut edit
+            && attributes.get(EXPIRES).and_then(deadline).is_some_and(|at| at <= now)
+        {
+            attributes.set(EXPIRES, None);
+        }
+        Operation::Edit { tree: tree.to_owned(), edit }
+    };
     Ok(edits.into_iter().map(operation).collect())
 }
 
@@ -450,6 +462,13 @@ impl Transaction {
         };
         let operations = vec![Operation::Edit { tree: tree.to_owned(), edit }];
         Self { operations, ..Self::default() }
+    }
+
+    /// A transaction that deletes the nodes of a tree whose deadline is at or before a moment.
+    pub fn tick(tree: &str, now: Timestamp) -> Self {
+        let operations = vec![Operation::Tick { tree: tree.to_owned() }];
+        let message = "Expired".to_owned();
+        Self { operations, message, time: now, ..Self::default() }
     }
 
     /// The same with an author and a reason.

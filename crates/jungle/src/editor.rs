@@ -4,6 +4,8 @@
 use std::sync::Arc;
 
 use crate::attributes::Attributes;
+use crate::commit::Timestamp;
+use crate::expiry::{self, EXPIRES};
 use crate::node::{Node, NodeId};
 use crate::operation::{Edit, Expect, Operation, Precondition, Transaction};
 use crate::tree::{ANCHORS, Draft, EditError, Place, Target, Tree};
@@ -122,6 +124,19 @@ impl Editor {
     /// [`EditError`], if the node is not there or has no such attribute.
     pub fn remove(self, node: impl Into<Target>, name: &str) -> Result<Self, EditError> {
         self.set(&node.into(), name, None)
+    }
+
+    /// Gives a node a deadline, at which it goes with all below it, or with `None` takes the one away that it has.
+    ///
+    /// # Errors
+    /// [`EditError`], if the node is not there, is the root or has none to be taken away, or the tree is not addressable.
+    pub fn expire(
+        self,
+        node: impl Into<Target>,
+        deadline: Option<Timestamp>,
+    ) -> Result<Self, EditError> {
+        let value = deadline.map(expiry::value_of);
+        self.set(&node.into(), EXPIRES, value.as_deref())
     }
 
     /// Moves a node, with all below it, to a position among the children of a parent, counted without it.

@@ -9,6 +9,8 @@
 //! - The attribute `$` is `{}` for an object and `[]` for an array.
 //! - The name of a member that is empty or begins with `$` is an attribute's name behind `$.`.
 //!
+//! The deadline of a node (`$expires`) is no part of its document, and stays when the value is another.
+//!
 //! The order of members is not kept, as in JSON it means nothing. Numbers keep their text up to what
 //! [`serde_json::Number`] holds.
 
@@ -19,6 +21,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::attributes::{Attributes, NAME_MAX};
 use crate::editor::Editor;
+use crate::expiry::EXPIRES;
 use crate::node::{Node, NodeId};
 use crate::tree::{EditError, Tree};
 
@@ -138,7 +141,7 @@ fn value_of(node: &Node, depth: usize) -> Result<Value, JsonError> {
         Some(OBJECT) => {
             let mut object = Map::new();
             for (name, text) in node.attributes() {
-                if name != KIND && name != KEY {
+                if name != KIND && name != KEY && name != EXPIRES {
                     object.insert(member_of(name).to_owned(), scalar(node, name, text)?);
                 }
             }
@@ -333,7 +336,9 @@ impl Editor {
         for child in children {
             self = self.delete(child)?;
         }
-        for name in names.iter().filter(|name| new.get(name).is_none()) {
+        // A deadline is the node's, not the value's.
+        let gone = |name: &&String| new.get(name).is_none() && *name != EXPIRES;
+        for name in names.iter().filter(gone) {
             self = self.remove(node, name)?;
         }
         for (name, value) in &new {

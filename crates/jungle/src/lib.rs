@@ -7,6 +7,7 @@ mod database;
 mod diff;
 mod disk;
 mod editor;
+mod expiry;
 mod history;
 mod json;
 mod log;
@@ -30,6 +31,7 @@ pub use database::{Database, PastError, Reader};
 pub use diff::Difference;
 pub use disk::{Disk, DiskError};
 pub use editor::Editor;
+pub use expiry::{EXPIRES, deadline};
 pub use history::{Blame, Log as NodeLog, LogEntry, Thinning};
 pub use json::{JsonError, Pointed, Pointers, is_equal, json_at, number_order, point, to_json};
 pub use log::{Durability, Log, LogError, LogSettings, Opened, SegmentLog};
@@ -65,6 +67,8 @@ pub enum Planted {
     StartWithoutSync,
     /// The log is trimmed before the snapshot is safe.
     TrimmedTooEarly,
+    /// What is due is decided by a clock that the log does not have.
+    TickByAClock,
 }
 
 /// The page of the documentation, whose examples are tests.

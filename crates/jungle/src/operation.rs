@@ -168,6 +168,12 @@ pub enum Operation {
         /// The edit.
         edit: Edit,
     },
+    /// Deletes nodes of a tree whose deadline is not behind the time of the commit, the earliest first, until 10,000
+    /// nodes are gone.
+    Tick {
+        /// The tree.
+        tree: String,
+    },
 }
 
 /// Why an edit has no effect beside those before it in the log.

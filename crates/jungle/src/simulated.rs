@@ -42,6 +42,7 @@ fn nothing_acknowledged_is_lost_under_crashes_and_faults() {
         (total.unknown, "unknown answers"),
         (total.damaged, "damaged logs refused"),
         (total.rejected, "rejections"),
+        (total.ticks, "ticks"),
     ] {
         assert!(count > runs / 50, "{count} {name} in {runs} runs: the simulator has gone blunt");
     }
@@ -99,6 +100,7 @@ fn each_planted_bug_is_found_within_a_minute() {
         Planted::HeldVersionFreed,
         Planted::TrimmedTooEarly,
         Planted::StartWithoutSync,
+        Planted::TickByAClock,
     ] {
         let (seed, failure) = found(planted);
         println!("{planted:?}: seed {seed}: {failure}");

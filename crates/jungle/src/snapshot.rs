@@ -492,7 +492,9 @@ impl Reader {
             let base = base.ok_or_else(|| wrong("a branch without a base"))?;
             tree.fork = Some(Arc::new(Fork { origin: NodeId::from_bits(origin), base }));
         }
-        self.version.trees.insert(head.name.into(), Arc::new(tree));
+        let name: Arc<str> = head.name.into();
+        tree.next_deadline().map(|at| self.version.due.insert((at, Arc::clone(&name)), ()));
+        self.version.trees.insert(name, Arc::new(tree));
         Ok(())
     }
 }
@@ -553,6 +555,7 @@ fn whole(root: Node, head: &TreeMessage) -> Result<Tree, WireError> {
         }
         tree.places = Some(Map::from_ascending(places));
     }
+    tree.deadlines = tree.build_deadlines();
     Ok(tree)
 }
 

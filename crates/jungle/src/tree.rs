@@ -5,7 +5,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::attributes::{Attributes, NAME_MAX, VALUE_MAX};
-use crate::commit::{Change, Touch, Touches};
+use crate::commit::{Change, Timestamp, Touch, Touches};
+use crate::expiry::{self, Deadlines, EXPIRES};
 use crate::map::{Map, Pair};
 use crate::merge::Rule;
 use crate::node::{Node, NodeId};
@@ -29,6 +30,7 @@ pub struct Tree {
     pub(crate) indexes: Map<Arc<str>, Index>,
     pub(crate) rules: Map<Arc<str>, Rule>,
     pub(crate) fork: Option<Arc<Fork>>,
+    pub(crate) deadlines: Deadlines,
 }
 
 /// The nodes of a tree by the value of one attribute.
@@ -111,6 +113,17 @@ pub enum EditError {
         u64::from(NodeId::PER_COMMIT_MAX) + 1
     )]
     TooMany,
+    /// A deadline that the node cannot have.
+    #[error("node {node} cannot have this deadline (`{EXPIRES}`): {cause}")]
+    Deadline {
+        /// The node.
+        node: NodeId,
+        /// The cause, and the way out.
+        cause: &'static str,
+    },
+    /// A rule that would make of two deadlines what is none.
+    #[error("`{EXPIRES}` takes the rules conflict and last-in-log, and no other")]
+    DeadlineRule,
     /// A second index of one attribute.
     #[error("attribute `{0}` has an index already")]
     IndexExists(String),
@@ -167,6 +180,7 @@ impl Tree {
             indexes: Map::default(),
             rules: Map::default(),
             fork: None,
+            deadlines: Map::default(),
         }
     }
 
@@ -345,6 +359,8 @@ impl Tree {
         if let Some(places) = &self.places {
             assert_eq!(places.len() as u64, nodes - 1, "places of nodes that are gone");
         }
+        let keys = |of: &Deadlines| of.iter().map(|pair| pair.key).collect::<Vec<_>>();
+        assert_eq!(keys(&self.deadlines), keys(&self.build_deadlines()), "the deadlines");
         for index in self.indexes.iter() {
             let (own, built) = (&index.value, self.build_index(&index.key));
             let keys =
@@ -458,6 +474,8 @@ impl Draft {
             return Err(EditError::Exists(id));
         }
         attributes.iter().try_for_each(|(name, value)| fits(name, value))?;
+        let deadline = attributes.get(EXPIRES);
+        deadline.map_or(Ok(()), |value| expiry::fits(&self.tree, id, value))?;
         let seq = self.seq;
         self.index_all(id, &attributes, Indexing::Add);
         let node = self.descend(&parent);
@@ -491,6 +509,12 @@ impl Draft {
         if value.is_none() && before.attribute(name).is_none() {
             return Err(EditError::NoSuchAttribute { node: id, name: name.to_owned() });
         }
+        if name == EXPIRES {
+            value.map_or(Ok(()), |value| expiry::fits(&self.tree, id, value))?;
+            let old = before.expires();
+            self.expires(id, old, value.and_then(expiry::deadline));
+        }
+        let before = self.tree.at_positions(&positions).expect("it was resolved");
         if let Some(index) = self.tree.indexes.find(|own| (**own).cmp(name)) {
             let mut index = index.clone();
             if let Some(old) = before.attribute(name) {
@@ -507,8 +531,32 @@ impl Draft {
         Ok(())
     }
 
+    /// Gives a node another deadline in the order of deadlines.
+    fn expires(&mut self, id: NodeId, old: Option<Timestamp>, new: Option<Timestamp>) {
+        old.map(|at| self.tree.deadlines.remove(&(at, id)));
+        new.map(|at| self.tree.deadlines.insert((at, id), ()));
+    }
+
+    /// Deletes nodes whose deadline is not behind a moment, the earliest first, until so many nodes are gone; their
+    /// number.
+    pub(crate) fn expire(&mut self, now: Timestamp, nodes_max: usize) -> usize {
+        let mut gone = 0;
+        while gone < nodes_max
+            && let Some((at, id)) = self.tree.deadlines.iter().next().map(|pair| pair.key)
+            && at <= now
+        {
+            let taken = self.take(&Target::Node(id), Change::Expired);
+            gone += taken.expect("a node with a deadline is there, and is no root").len();
+        }
+        gone
+    }
+
     /// Deletes a node and all below it; the ids that are gone.
     pub(crate) fn delete(&mut self, node: &Target) -> Result<Vec<NodeId>, EditError> {
+        self.take(node, Change::Deleted)
+    }
+
+    fn take(&mut self, node: &Target, why: Change) -> Result<Vec<NodeId>, EditError> {
         let positions = self.resolve(node)?;
         let Some((position, parent)) = positions.split_last() else { return Err(EditError::Root) };
         let node = self.descend(parent);
@@ -519,7 +567,7 @@ impl Draft {
         if gone.id.settle(self.seq).commit() != Some(self.seq) {
             let since = if gone.changed < self.seq { gone.changed } else { 0 };
             self.touched.touch(gone.id, since);
-            self.note(gone.id, Change::Deleted);
+            self.note(gone.id, why);
         }
         let mut ids = Vec::new();
         for node in gone.walk() {
@@ -587,6 +635,9 @@ impl Draft {
 
     pub(crate) fn set_rule(&mut self, attribute: &str, rule: Rule) -> Result<(), EditError> {
         fits(attribute, &[])?;
+        if attribute == EXPIRES && matches!(rule, Rule::Counter | Rule::Union) {
+            return Err(EditError::DeadlineRule);
+        }
         self.tree.rules.insert(attribute.into(), rule);
         Ok(())
     }
@@ -631,6 +682,13 @@ impl Draft {
     }
 
     fn index_all(&mut self, id: NodeId, attributes: &Attributes, indexing: Indexing) {
+        let may_expire = matches!(indexing, Indexing::Add) || !self.tree.deadlines.is_empty();
+        if may_expire && let Some(at) = attributes.get(EXPIRES).and_then(expiry::deadline) {
+            match indexing {
+                Indexing::Add => self.expires(id, None, Some(at)),
+                Indexing::Remove => self.expires(id, Some(at), None),
+            }
+        }
         if self.tree.indexes.is_empty() {
             return;
         }

@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::commit::{Commit, Commits, Timestamp, Touched};
 use crate::diff::{Diff, Difference};
+use crate::expiry::EXPIRED_MAX;
 use crate::history::{Blame, Log};
 use crate::map::Map;
 use crate::merge::{self, Conflict, Policy};
@@ -26,6 +27,8 @@ pub struct Version {
     pub(crate) time: Timestamp,
     pub(crate) trees: Map<Arc<str>, Arc<Tree>>,
     pub(crate) commits: Commits,
+    /// Trees that have a node with a deadline, by the earliest of them.
+    pub(crate) due: Map<(Timestamp, Arc<str>), ()>,
 }
 
 /// Bounds of what a database keeps of commits whose versions are gone. The same at every replay.
@@ -119,6 +122,9 @@ pub enum Rejected {
         /// The id.
         node: NodeId,
     },
+    /// A tick where no deadline has come.
+    #[error("no node of tree `{0}` is due; a tick is needed only then")]
+    NothingDue(String),
     /// Ids have no room for another commit.
     #[error(
         "the database has made its last commit, {}; export it into a new one",
@@ -209,6 +215,17 @@ impl Version {
         self.trees.iter().find(|pair| pair.value.id == origin).map(|pair| &*pair.key)
     }
 
+    /// The earliest deadline of a node of any tree.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        self.due.iter().next().map(|pair| pair.key.0)
+    }
+
+    /// The trees that have a node whose deadline is not behind a moment, the earliest first.
+    pub fn due(&self, now: Timestamp) -> impl Iterator<Item = &str> {
+        let due = self.due.iter().map(|pair| &pair.key);
+        due.take_while(move |(at, _)| *at <= now).map(|(_, tree)| &**tree)
+    }
+
     /// A commit; `None` if there is none yet, or it was forgotten.
     pub fn commit(&self, seq: u64) -> Option<&Commit> {
         self.commits.get(seq)
@@ -296,6 +313,8 @@ impl Version {
         transaction.preconditions.iter().try_for_each(|one| self.holds(one))?;
         let mut next = Next {
             seq,
+            time: self.time.max(transaction.time),
+            gone: Vec::new(),
             trees: self.trees.clone(),
             drafts: BTreeMap::new(),
             made: None,
@@ -332,7 +351,8 @@ impl Version {
         transaction: &Transaction,
         retention: Retention,
     ) -> (Self, Committed) {
-        let Next { seq, mut trees, drafts, conflicts, .. } = next;
+        let due = self.due_after(&next);
+        let Next { seq, time, mut trees, drafts, conflicts, .. } = next;
         let mut touched = Vec::with_capacity(drafts.len());
         for (name, draft) in drafts {
             for (node, touch) in draft.touched.iter() {
@@ -343,23 +363,42 @@ impl Version {
         }
         let commit = Commit {
             seq,
-            time: self.time.max(transaction.time),
+            time,
             author: transaction.author.as_str().into(),
             message: transaction.message.as_str().into(),
             attributes: transaction.attributes.clone(),
             trees: touched,
             conflicts: u32::try_from(conflicts.len()).unwrap_or(u32::MAX),
         };
-        let (time, mut commits) = (commit.time, self.commits.clone());
+        let mut commits = self.commits.clone();
         commits.push(commit);
         commits.forget(retention.commits, retention.bytes);
-        (Self { seq, time, trees, commits }, Committed { seq, conflicts })
+        (Self { seq, time, trees, commits, due }, Committed { seq, conflicts })
+    }
+
+    /// The trees with deadlines in the version in the making.
+    fn due_after(&self, next: &Next) -> Map<(Timestamp, Arc<str>), ()> {
+        let mut due = self.due.clone();
+        if !due.is_empty() {
+            for name in next.gone.iter().chain(next.drafts.keys()) {
+                if let Some(at) = self.tree(name).and_then(Tree::next_deadline) {
+                    due.remove(&(at, Arc::clone(name)));
+                }
+            }
+        }
+        for (name, draft) in &next.drafts {
+            draft.tree.next_deadline().map(|at| due.insert((at, Arc::clone(name)), ()));
+        }
+        due
     }
 }
 
 /// The trees of the version in the making.
 struct Next {
     seq: u64,
+    time: Timestamp,
+    /// Names that were taken from a tree.
+    gone: Vec<Arc<str>>,
     trees: Map<Arc<str>, Arc<Tree>>,
     drafts: BTreeMap<Arc<str>, Box<Draft>>,
     /// The highest number of a node that this transaction made.
@@ -391,13 +430,13 @@ impl Next {
                 self.draft(tree)?;
                 let name = self.free(name)?;
                 let draft = self.drafts.remove(tree.as_str()).expect("it was just made");
-                self.trees.remove(&Arc::from(tree.as_str()));
+                self.forget_name(tree);
                 self.drafts.insert(name, draft);
             }
             Operation::DropTree { tree } => {
                 self.draft(tree)?;
                 self.drafts.remove(tree.as_str());
-                self.trees.remove(&Arc::from(tree.as_str()));
+                self.forget_name(tree);
             }
             Operation::Branch { id, tree, name } => {
                 let id = self.make_new(number, *id)?;
@@ -434,8 +473,20 @@ impl Next {
                 let done = edit.apply(self.draft(tree)?);
                 done.map_err(|cause| wrong(tree, cause))?;
             }
+            Operation::Tick { tree } => {
+                let now = self.time;
+                if self.draft(tree)?.expire(now, EXPIRED_MAX) == 0 {
+                    return Err(Rejected::NothingDue(tree.clone()));
+                }
+            }
         }
         Ok(())
+    }
+
+    fn forget_name(&mut self, name: &str) {
+        let name: Arc<str> = name.into();
+        self.trees.remove(&name);
+        self.gone.push(name);
     }
 
     /// The id of a node that an operation makes: the next of this commit, or one of an earlier commit.

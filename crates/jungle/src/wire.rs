@@ -90,7 +90,7 @@ struct Unchanged {
 
 #[derive(Clone, PartialEq, Message)]
 struct OperationMessage {
-    #[prost(oneof = "OperationKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
+    #[prost(oneof = "OperationKind", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10")]
     kind: Option<OperationKind>,
 }
 
@@ -114,6 +114,8 @@ enum OperationKind {
     SetRule(Named),
     #[prost(message, tag = "9")]
     Edit(TreeEdit),
+    #[prost(message, tag = "10")]
+    Tick(Named),
 }
 
 /// An operation on names: of a tree, of another or of an attribute.
@@ -392,6 +394,7 @@ impl From<&Operation> for OperationMessage {
             }
             Operation::RenameTree { tree, name } => OperationKind::RenameTree(named(tree, name)),
             Operation::DropTree { tree } => OperationKind::DropTree(named(tree, "")),
+            Operation::Tick { tree } => OperationKind::Tick(named(tree, "")),
             Operation::Branch { id, tree, name } => {
                 OperationKind::Branch(Named { id: id.to_bits(), ..named(tree, name) })
             }
@@ -431,6 +434,7 @@ impl TryFrom<OperationMessage> for Operation {
             }
             OperationKind::RenameTree(Named { tree, name, .. }) => Self::RenameTree { tree, name },
             OperationKind::DropTree(Named { tree, .. }) => Self::DropTree { tree },
+            OperationKind::Tick(Named { tree, .. }) => Self::Tick { tree },
             OperationKind::Branch(Named { tree, name, id, .. }) => {
                 Self::Branch { id: NodeId::from_bits(id), tree, name }
             }
@@ -552,6 +556,7 @@ impl From<&Change> for ChangeMessage {
             Change::Children => (4, ""),
             Change::Returned => (5, ""),
             Change::Deleted => (6, ""),
+            Change::Expired => (7, ""),
         };
         Self { kind, name: name.to_owned() }
     }
@@ -565,6 +570,7 @@ fn change(message: ChangeMessage) -> Result<Change, WireError> {
         4 => Change::Children,
         5 => Change::Returned,
         6 => Change::Deleted,
+        7 => Change::Expired,
         _ => return Err(missing("change")),
     })
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jungle::{
-    Blame, Change, Commit, Conflict, Difference, LogEntry, Node, NodeId, Timestamp, Version,
+    Blame, Change, Commit, Conflict, Difference, EXPIRES, LogEntry, Node, NodeId, Timestamp,
+    Version, deadline,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,9 +51,20 @@ fn values<'a>(pairs: impl Iterator<Item = (&'a str, &'a [u8])>) -> Values {
     pairs.map(|(name, value)| (name.to_owned(), Value::of(value))).collect()
 }
 
+/// The end of the year 9999, the last moment that RFC 3339 writes \[us since 1970\].
+const MOMENT_MAX: u64 = 253_402_300_799_999_999;
+
+/// A value as it is told: a deadline as a moment.
+fn shown(name: &str, bytes: Option<&[u8]>) -> Option<Value> {
+    let bytes = bytes?;
+    let deadline = deadline(bytes).filter(|_| name == EXPIRES);
+    Some(deadline.map_or_else(|| Value::of(bytes), |at| Value::Text(moment(at))))
+}
+
 /// A moment as text, RFC 3339.
 pub(crate) fn moment(time: Timestamp) -> String {
-    let time = std::time::UNIX_EPOCH + std::time::Duration::from_micros(time.0);
+    let since = std::time::Duration::from_micros(time.0.min(MOMENT_MAX));
+    let time = std::time::UNIX_EPOCH + since;
     humantime::format_rfc3339_micros(time).to_string()
 }
 
@@ -108,6 +120,9 @@ pub struct NodeView {
     pub changed: u64,
     /// Its attributes.
     pub attributes: Values,
+    /// The moment from which on it goes with all below it, RFC 3339; none if it stays.
+    #[serde(default)]
+    pub expires: Option<String>,
     /// The number of its children.
     pub children: usize,
     /// Children, in order; left out beyond the depth that was asked for.
@@ -181,7 +196,8 @@ impl NodeView {
         Self {
             id: node.id().to_string(),
             changed: node.changed(),
-            attributes: values(node.attributes()),
+            attributes: values(node.attributes().filter(|(name, _)| *name != EXPIRES)),
+            expires: node.expires().map(moment),
             children: node.len(),
             nodes,
             next_offset,
@@ -192,7 +208,7 @@ impl NodeView {
 /// A change of one node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChangeView {
-    /// The kind: put, removed, moved, children, returned, deleted.
+    /// The kind: put, removed, moved, children, returned, deleted, expired.
     pub kind: String,
     /// The attribute of a put or a removal.
     #[serde(default)]
@@ -208,6 +224,7 @@ impl ChangeView {
             Change::Children => ("children", None),
             Change::Returned => ("returned", None),
             Change::Deleted => ("deleted", None),
+            Change::Expired => ("expired", None),
             _ => ("other", None),
         };
         Self { kind: kind.to_owned(), attribute }
@@ -424,7 +441,7 @@ pub enum DifferenceView {
 
 impl DifferenceView {
     pub(crate) fn of(difference: &Difference) -> Option<Self> {
-        let value = |bytes: &Option<Vec<u8>>| bytes.as_deref().map(Value::of);
+        let value = |name: &str, bytes: &Option<Vec<u8>>| shown(name, bytes.as_deref());
         Some(match difference {
             Difference::Added { node, parent, position } => Self::Added {
                 node: node.to_string(),
@@ -440,8 +457,8 @@ impl DifferenceView {
             Difference::Attribute { node, name, before, after } => Self::Attribute {
                 node: node.to_string(),
                 name: name.clone(),
-                before: value(before),
-                after: value(after),
+                before: value(name, before),
+                after: value(name, after),
             },
             _ => return None,
         })
@@ -552,7 +569,7 @@ impl ConflictView {
             text: conflict.to_string(),
         };
         if let Conflict::Attribute { name, base, ours, theirs, .. } = conflict {
-            let value = |bytes: &Option<Vec<u8>>| bytes.as_deref().map(Value::of);
+            let value = |bytes: &Option<Vec<u8>>| shown(name, bytes.as_deref());
             view.attribute = Some(name.clone());
             (view.base, view.ours, view.theirs) = (value(base), value(ours), value(theirs));
         }

@@ -52,6 +52,9 @@ pub(crate) struct Insert {
     pub(crate) attributes: Values,
     #[serde(default)]
     pub(crate) json: Option<serde_json::Value>,
+    /// The time after which it goes with all below it, such as `90s`.
+    #[serde(default)]
+    pub(crate) ttl: Option<String>,
     #[serde(default)]
     pub(crate) position: Option<usize>,
 }
@@ -61,9 +64,13 @@ pub(crate) struct Insert {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "PutRequest")]
 pub(crate) struct Put {
+    #[serde(default)]
     pub(crate) attributes: BTreeMap<String, Option<Value>>,
     #[serde(default)]
     pub(crate) expect: BTreeMap<String, Option<Value>>,
+    /// The time from now on after which it goes with all below it, such as `90s`, or `never`.
+    #[serde(default)]
+    pub(crate) ttl: Option<String>,
 }
 
 /// A new place.

@@ -12,9 +12,10 @@ use crate::answer::{CommittedAnswer, ConflictView};
 use crate::bodies::{Create, Insert, Merge, Move, Name, Put, SetRule};
 use crate::exchange::{Ask, Reply, json, set};
 use crate::idempotency::ATTRIBUTE;
+use crate::lifetime::{Lifetime, now};
 use crate::problem::Problem;
 use crate::reads::{node_of, tag, tags, tree_of};
-use crate::request::{Planned, TransactionRequest, attributes, now, puts, settled, target};
+use crate::request::{Planned, TransactionRequest, attributes, puts, settled, target};
 use crate::server::Shared;
 use crate::store::StoreError;
 
@@ -276,7 +277,10 @@ pub(crate) async fn insert(
         return Err(Problem::bad_request(both));
     }
     let values = attributes(&wish.attributes)?;
+    let ttl = Lifetime::of(wish.ttl.as_ref())?;
     let plan = |version: &Version| {
+        let deadline = ttl.and_then(|ttl| ttl.deadline(version));
+        let values = values.clone().expiring(deadline);
         if wish.json.is_none() && wish.position.is_none() {
             return appended(version, name, parent, &values);
         }
@@ -288,7 +292,10 @@ pub(crate) async fn insert(
             None => editor.insert(parent, position, values.iter())?,
             Some(value) => {
                 let before = editor.last_made().map_or(0, |id| id.index() + 1);
-                let editor = editor.append_json(parent, value)?;
+                let mut editor = editor.append_json(parent, value)?;
+                if deadline.is_some() {
+                    editor = editor.expire(NodeId::pending(before), deadline)?;
+                }
                 if position == len {
                     editor
                 } else {
@@ -366,11 +373,13 @@ pub(crate) async fn patch(
         }
         "application/json" | "" => {
             let wish: Put = ask.json()?;
+            let ttl = Lifetime::of(wish.ttl.as_ref())?;
             let plan = |version: &Version| {
                 let tree = tree_of(version, name)?;
                 node_of(tree, place)?;
                 let node: Target = settled(version, name, target(place)?);
-                let edits = puts(&node, &wish.attributes, &wish.expect)?;
+                let mut edits = puts(&node, &wish.attributes, &wish.expect)?;
+                edits.extend(ttl.and_then(|ttl| ttl.edit(version, name, &node)));
                 let edit = |edit| Operation::Edit { tree: name.to_owned(), edit };
                 Ok(Planned::of(edits.into_iter().map(edit).collect(), 0))
             };

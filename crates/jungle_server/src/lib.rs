@@ -16,6 +16,7 @@ mod exchange;
 mod history;
 mod idempotency;
 mod jsonpath;
+mod lifetime;
 mod openapi;
 mod problem;
 mod query;

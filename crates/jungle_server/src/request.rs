@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use jungle::{
-    Attributes, Edit, Expect, NodeId, NodePath, Operation, Place, Policy, Precondition, Rule,
-    Target, Timestamp, Transaction, Version,
+    Attributes, EXPIRES, Edit, Expect, NodeId, NodePath, Operation, Place, Policy, Precondition,
+    Rule, Target, Transaction, Version,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::{Value, Values};
+use crate::lifetime::Lifetime;
 use crate::problem::Problem;
 
 /// The side that decides what the rules of merging cannot.
@@ -116,6 +117,9 @@ pub enum OperationRequest {
         /// Its attributes.
         #[serde(default)]
         attributes: Values,
+        /// The time after which it goes with all below it, such as `90s`.
+        #[serde(default)]
+        ttl: Option<String>,
         /// A name by which later operations of the transaction may call it.
         #[serde(default)]
         label: Option<String>,
@@ -127,10 +131,14 @@ pub enum OperationRequest {
         /// The node.
         node: String,
         /// The values.
+        #[serde(default)]
         attributes: BTreeMap<String, Option<Value>>,
         /// The values that are to be there; of those not named any.
         #[serde(default)]
         expect: BTreeMap<String, Option<Value>>,
+        /// The time from now on after which it goes with all below it, such as `90s`, or `never`.
+        #[serde(default)]
+        ttl: Option<String>,
     },
     /// Deletes a node with all below it.
     Remove {
@@ -204,13 +212,6 @@ impl Planned {
     }
 }
 
-/// The clock's time, as commits have it.
-pub(crate) fn now() -> Timestamp {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    // A clock before 1970 is no reason to refuse: time never runs backwards along the log.
-    Timestamp(since.map_or(0, |since| since.as_micros() as u64))
-}
-
 /// The bytes of a value that came as JSON.
 pub(crate) fn bytes(name: &str, value: &Value) -> Result<Vec<u8>, Problem> {
     value.bytes().ok_or_else(|| {
@@ -220,9 +221,20 @@ pub(crate) fn bytes(name: &str, value: &Value) -> Result<Vec<u8>, Problem> {
     })
 }
 
+/// Nothing, unless the attribute is one that is set otherwise.
+fn may_set(name: &str) -> Result<(), Problem> {
+    if name == EXPIRES {
+        let way =
+            format!("attribute `{EXPIRES}` holds a deadline; set it by `ttl`, such as \"90s\"");
+        return Err(Problem::bad_request(way));
+    }
+    Ok(())
+}
+
 pub(crate) fn attributes(values: &Values) -> Result<Attributes, Problem> {
     let mut pairs = Vec::with_capacity(values.len());
     for (name, value) in values {
+        may_set(name)?;
         if name.is_empty() || name.len() > 255 {
             let error = jungle::EditError::Name(name.chars().take(40).collect());
             return Err(error.into());
@@ -415,8 +427,11 @@ impl<'a> Plan<'a> {
     fn add_edit(&mut self, operation: &'a OperationRequest) -> Result<(), Problem> {
         let place = |position: &Option<usize>| position.map_or(Place::Last, Place::At);
         match operation {
-            OperationRequest::Insert { tree, parent, position, attributes: values, label } => {
-                let (parent, attributes) = (self.node(tree, parent)?, attributes(values)?);
+            OperationRequest::Insert { tree, parent, position, attributes: values, ttl, label } => {
+                let (parent, mut attributes) = (self.node(tree, parent)?, attributes(values)?);
+                if let Some(ttl) = Lifetime::of(ttl.as_ref())? {
+                    attributes = attributes.expiring(ttl.deadline(self.version));
+                }
                 let node = self.make()?;
                 if let Some(label) = label
                     && self.labels.insert(label, node).is_some()
@@ -427,9 +442,13 @@ impl<'a> Plan<'a> {
                 let place = place(position);
                 self.edit(tree, Edit::Insert { node, parent, place, attributes });
             }
-            OperationRequest::Put { tree, node, attributes, expect } => {
+            OperationRequest::Put { tree, node, attributes, expect, ttl } => {
                 let node = self.node(tree, node)?;
                 for edit in puts(&node, attributes, expect)? {
+                    self.edit(tree, edit);
+                }
+                let ttl = Lifetime::of(ttl.as_ref())?;
+                if let Some(edit) = ttl.and_then(|ttl| ttl.edit(self.version, tree, &node)) {
                     self.edit(tree, edit);
                 }
             }
@@ -464,6 +483,7 @@ pub(crate) fn puts(
     };
     let mut edits = Vec::new();
     for (name, wished) in attributes {
+        may_set(name)?;
         let expect = match expect.get(name) {
             Some(expected) => Expect::Value(value(name, expected)?),
             None => Expect::Anything,

@@ -85,8 +85,9 @@ pub(crate) fn metrics(shared: &Shared) -> Reply {
     let (store, counts) = (&shared.store, shared.store.counts());
     let count = |of: &std::sync::atomic::AtomicU64| of.load(Ordering::Relaxed) as f64;
     let version = store.version();
-    let rows: [(&str, &str, &str, f64); 16] = [
+    let rows: [(&str, &str, &str, f64); 17] = [
         ("commits_total", "counter", "Commits that took effect", count(&counts.commits)),
+        ("ticks_total", "counter", "Commits by which nodes went in time", count(&counts.ticks)),
         ("rejected_total", "counter", "Transactions without effect", count(&counts.rejected)),
         ("busy_total", "counter", "Wishes turned away: too much waited", count(&counts.busy)),
         ("groups_total", "counter", "Groups that the log has kept", count(&counts.groups)),

@@ -1,6 +1,7 @@
 //! One thread decides all commits and owns the log; everybody else sends it wishes through a queue with a bound and
 //! reads the newest version without asking.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,13 +10,14 @@ use std::time::{Duration, Instant};
 
 use jungle::{
     CommitError, Committed, Database, Disk, Durability, Log, LogError, LogSettings, Reader,
-    Retention, SegmentLog, Sequencer, SequencerSettings, Settings, Started, Thinning, Transaction,
-    Version, start, trim_behind_snapshots, write_and_read_snapshot,
+    Retention, SegmentLog, Sequencer, SequencerSettings, Settings, Started, Thinning, Timestamp,
+    Transaction, Version, start, trim_behind_snapshots, write_and_read_snapshot,
 };
 use tokio::sync::{oneshot, watch};
 
 use crate::directory::{Directory, DirectoryError};
 use crate::disk::FileDisk;
+use crate::lifetime::now_in;
 
 /// Bounds and durability of a store.
 #[derive(Clone, Copy, Debug)]
@@ -36,10 +38,12 @@ pub struct StoreSettings {
     pub retention: Retention,
     /// Versions that are kept.
     pub thinning: Thinning,
+    /// The least time between two ticks, by which nodes whose time is over go: they stay so much longer at most.
+    pub tick: Duration,
 }
 
 impl Default for StoreSettings {
-    /// Safe before each answer, 10,000 commits or 256 MiB wait, a snapshot each 256 MiB of log.
+    /// Safe before each answer, 10,000 commits or 256 MiB wait, a snapshot each 256 MiB of log, a tick a second.
     fn default() -> Self {
         Self {
             durability: Durability::Sync,
@@ -50,9 +54,15 @@ impl Default for StoreSettings {
             snapshot_bytes: 256 << 20,
             retention: Retention::default(),
             thinning: Thinning::default(),
+            tick: Duration::from_secs(1),
         }
     }
 }
+
+/// The longest time for which the clock is not looked at while a deadline is ahead: it may be set.
+const CLOCK_LOOK: Duration = Duration::from_secs(60);
+/// The most trees of which nodes are let go at once.
+const TICKS: usize = 100;
 
 /// Why a store cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -104,6 +114,8 @@ type Answer = Result<Committed, CommitError>;
 pub struct Counts {
     /// Commits that took effect.
     pub commits: AtomicU64,
+    /// Ticks among them, by which nodes went whose time was over.
+    pub ticks: AtomicU64,
     /// Transactions that took no effect.
     pub rejected: AtomicU64,
     /// Wishes turned away because too much waited.
@@ -194,6 +206,9 @@ impl Store {
             log,
             answers: std::collections::HashMap::new(),
             ticket: 0,
+            ticks: BTreeSet::new(),
+            ticked: Timestamp::default(),
+            tick_after: Instant::now(),
             reaper: reaper(),
             head,
             counts,
@@ -338,6 +353,12 @@ struct Worker {
     log: SegmentLog<FileDisk>,
     answers: std::collections::HashMap<u64, (u64, oneshot::Sender<Answer>)>,
     ticket: u64,
+    /// The tickets of ticks, whose answers nobody waits for.
+    ticks: BTreeSet<u64>,
+    /// The time of the last tick that took effect.
+    ticked: Timestamp,
+    /// The moment before which there is no other tick.
+    tick_after: Instant,
     reaper: SyncSender<Arc<Version>>,
     head: watch::Sender<u64>,
     counts: Arc<Counts>,
@@ -357,18 +378,18 @@ impl Worker {
         let mut synced = Instant::now();
         let mut is_stopping = false;
         while !is_stopping {
-            let first = if self.settings.durability == Durability::Interval {
-                let left = self.settings.interval.saturating_sub(synced.elapsed());
-                match wishes.recv_timeout(left) {
+            let interval = (self.settings.durability == Durability::Interval)
+                .then(|| self.settings.interval.saturating_sub(synced.elapsed()));
+            let first = match interval.into_iter().chain(self.until_tick()).min() {
+                None => match wishes.recv() {
+                    Ok(wish) => Some(wish),
+                    Err(_) => break,
+                },
+                Some(left) => match wishes.recv_timeout(left) {
                     Ok(wish) => Some(wish),
                     Err(RecvTimeoutError::Timeout) => None,
                     Err(RecvTimeoutError::Disconnected) => break,
-                }
-            } else {
-                match wishes.recv() {
-                    Ok(wish) => Some(wish),
-                    Err(_) => break,
-                }
+                },
             };
             // All that waits, but no more than a queue of it, so that what is asked for is done in between.
             let waiting = first.into_iter().chain(wishes.try_iter()).take(self.settings.waiting);
@@ -376,6 +397,7 @@ impl Worker {
                 is_stopping |= self.take(wish);
             }
             self.commit_all();
+            self.tick();
             if self.settings.durability == Durability::Interval
                 && synced.elapsed() >= self.settings.interval
             {
@@ -416,6 +438,45 @@ impl Worker {
         false
     }
 
+    /// The time until nodes are let go; `None` if none has a deadline, or nothing is committed any more.
+    fn until_tick(&self) -> Option<Duration> {
+        let version = self.sequencer.reader().version();
+        let deadline = version.next_deadline()?;
+        if self.failed.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+            return None;
+        }
+        let due = deadline.0.saturating_sub(now_in(&version).0);
+        // What was due at the last tick already, and found no room in it, does not wait.
+        let pause = if deadline <= self.ticked { Instant::now() } else { self.tick_after };
+        let pause = pause.saturating_duration_since(Instant::now());
+        Some(Duration::from_micros(due).max(pause).min(CLOCK_LOOK))
+    }
+
+    /// Lets go of nodes whose time is over: a commit for each tree, so that each is told to those who may read it.
+    fn tick(&mut self) {
+        if self.until_tick() != Some(Duration::ZERO) {
+            return;
+        }
+        self.tick_after = Instant::now() + self.settings.tick;
+        let version = self.sequencer.reader().version();
+        let now = now_in(&version);
+        let mut is_done = true;
+        for tree in version.due(now).take(TICKS) {
+            self.ticket += 1;
+            match self.sequencer.submit(self.ticket, Transaction::tick(tree, now)) {
+                Ok(()) => drop(self.ticks.insert(self.ticket)),
+                Err(_) => is_done = false,
+            }
+        }
+        drop(version);
+        let before = self.counts.ticks.load(Ordering::Relaxed);
+        self.commit_all();
+        // Without room there is another attempt after the pause.
+        if is_done && self.counts.ticks.load(Ordering::Relaxed) > before {
+            self.ticked = now;
+        }
+    }
+
     fn commit_all(&mut self) {
         while let Some(group) = self.sequencer.next_group() {
             let begun = Instant::now();
@@ -452,6 +513,11 @@ impl Worker {
     }
 
     fn answer(&mut self, ticket: u64, answer: Answer) {
+        if self.ticks.remove(&ticket) {
+            self.counts.ticks.fetch_add(u64::from(answer.is_ok()), Ordering::Relaxed);
+            self.counts.commits.fetch_add(u64::from(answer.is_ok()), Ordering::Relaxed);
+            return;
+        }
         let (bytes, sender) = self.answers.remove(&ticket).expect("a ticket is answered once");
         let count = if answer.is_ok() { &self.counts.commits } else { &self.counts.rejected };
         count.fetch_add(1, Ordering::Relaxed);

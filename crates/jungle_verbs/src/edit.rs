@@ -30,6 +30,9 @@ pub(crate) struct PutArgs {
     /// Take an attribute out; say it once for each
     #[arg(long, value_name = "NAME")]
     remove: Vec<String>,
+    /// The time from now on after which the node goes with all below it, such as 90s or 2h; or `never`
+    #[arg(long, value_name = "TIME", requires = "node")]
+    ttl: Option<String>,
     /// Only if the node and all below it are still at this mark, the ETag of an answer
     #[arg(long, value_name = "ETAG")]
     if_match: Option<String>,
@@ -45,8 +48,9 @@ pub(crate) struct PutArgs {
 /// Append a child to a node
 #[derive(ClapArgs)]
 #[command(after_help = "\
-Example:
-  sekisho jungle append board root title=Hello")]
+Examples:
+  sekisho jungle append board root title=Hello
+  sekisho jungle append board root body=soon-gone --ttl 2h")]
 pub(crate) struct AppendArgs {
     /// The tree
     tree: String,
@@ -59,6 +63,9 @@ pub(crate) struct AppendArgs {
     /// A JSON value, which becomes a node and those below it
     #[arg(long, value_name = "JSON", conflicts_with = "values")]
     document: Option<String>,
+    /// The time after which the node goes with all below it, such as 90s or 2h
+    #[arg(long, value_name = "TIME")]
+    ttl: Option<String>,
     #[command(flatten)]
     author: AuthorArgs,
     #[command(flatten)]
@@ -85,6 +92,9 @@ pub(crate) struct InsertArgs {
     /// A JSON value, which becomes a node and those below it
     #[arg(long, value_name = "JSON", conflicts_with = "values")]
     document: Option<String>,
+    /// The time after which the node goes with all below it, such as 90s or 2h
+    #[arg(long, value_name = "TIME")]
+    ttl: Option<String>,
     #[command(flatten)]
     author: AuthorArgs,
     #[command(flatten)]
@@ -208,34 +218,41 @@ pub(crate) fn put(args: &PutArgs, out: &mut dyn Write) -> Result<Verdict, Failur
             return Err(Failure::Usage(format!("`{name}` is both set and removed; say one")));
         }
     }
-    if attributes.is_empty() {
+    if attributes.is_empty() && args.ttl.is_none() {
         return Err(Failure::Usage(
-            "nothing is to be set; write NAME=VALUE, such as title=Hello, or --remove NAME".into(),
+            "nothing is to be set; write NAME=VALUE, such as title=Hello, or --remove NAME, or --ttl TIME".into(),
         ));
     }
     let place = path(&["trees", tree, "nodes", node]);
-    let wish = Wish::of("PATCH", place, &json!({"attributes": attributes}));
+    let body = json!({"attributes": attributes, "ttl": args.ttl});
+    let wish = Wish::of("PATCH", place, &body);
     let wish = wish.by(&args.author).with("if-match", args.if_match.as_ref());
     let then = format!("sekisho jungle blame {} {}", quoted(tree), quoted(node));
     committed(out, &args.server, &client.ask(&wish)?, |_| Some(then))
 }
 
 /// The body of an insertion.
-fn child(pairs: &[String], document: Option<&String>) -> Result<Value, Failure> {
-    Ok(match document {
+fn child(
+    pairs: &[String],
+    document: Option<&String>,
+    ttl: Option<&String>,
+) -> Result<Value, Failure> {
+    let mut body = match document {
         None => json!({"attributes": values(pairs)?}),
         Some(text) => {
             let value: Value = serde_json::from_str(text)
                 .map_err(|error| Failure::Usage(format!("`--document`: it is no JSON: {error}")))?;
             json!({"json": value})
         }
-    })
+    };
+    body["ttl"] = json!(ttl);
+    Ok(body)
 }
 
 pub(crate) fn append(args: &AppendArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let client = Client::new(&args.server)?;
     let place = path(&["trees", &args.tree, "nodes", &args.parent, "children"]);
-    let body = child(&args.values, args.document.as_ref())?;
+    let body = child(&args.values, args.document.as_ref(), args.ttl.as_ref())?;
     let answered = client.ask(&Wish::of("POST", place, &body).by(&args.author))?;
     let then = format!("sekisho jungle get {} {}", quoted(&args.tree), quoted(&args.parent));
     committed(out, &args.server, &answered, |_| Some(then))
@@ -244,7 +261,7 @@ pub(crate) fn append(args: &AppendArgs, out: &mut dyn Write) -> Result<Verdict, 
 pub(crate) fn insert(args: &InsertArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let client = Client::new(&args.server)?;
     let place = path(&["trees", &args.tree, "nodes", &args.parent, "children"]);
-    let mut body = child(&args.values, args.document.as_ref())?;
+    let mut body = child(&args.values, args.document.as_ref(), args.ttl.as_ref())?;
     body["position"] = args.position.into();
     let answered = client.ask(&Wish::of("POST", place, &body).by(&args.author))?;
     let then = format!("sekisho jungle get {} {}", quoted(&args.tree), quoted(&args.parent));

@@ -174,6 +174,9 @@ fn one(
         for (name, of) in &of.attributes {
             text.push_str(&line(&format!("  {name}: {}", value(of))));
         }
+        if let Some(expires) = &of.expires {
+            text.push_str(&format!("  expires: {expires}\n"));
+        }
         if of.children > 0 {
             text.push_str(&format!("  children: {}\n", of.children));
         }

@@ -55,7 +55,9 @@ pub(crate) fn node(of: &NodeView, indent: usize, into: &mut String) {
             1 => "  (1 child)".to_owned(),
             children => format!("  ({children} children)"),
         };
-        into.push_str(&line(&format!("{space}{}{below}  {}", node.id, values(&node.attributes))));
+        let until = node.expires.as_ref().map(|at| format!("  (until {at})")).unwrap_or_default();
+        let values = values(&node.attributes);
+        into.push_str(&line(&format!("{space}{}{below}{until}  {values}", node.id)));
         open.extend(node.nodes.iter().rev().map(|child| (child, indent + 2)));
     }
 }

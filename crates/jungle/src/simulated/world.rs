@@ -9,7 +9,7 @@ use crate::log::{Log, LogError, SegmentLog};
 use crate::sequencer::{self, CommitError, Group, Sequencer, SequencerSettings, Settings};
 use crate::{
     Database, Durability, LogSettings, Node, NodeId, Operation, Planted, Policy, Retention,
-    Thinning, Transaction, Version,
+    Thinning, Timestamp, Transaction, Version,
 };
 
 /// The lists that clients append to, each the children of one node.
@@ -74,6 +74,7 @@ pub(super) struct Totals {
     pub(super) damaged: u64,
     pub(super) snapshots: u64,
     pub(super) from_snapshot: u64,
+    pub(super) ticks: u64,
 }
 
 impl Totals {
@@ -89,6 +90,7 @@ impl Totals {
         self.damaged += other.damaged;
         self.snapshots += other.snapshots;
         self.from_snapshot += other.from_snapshot;
+        self.ticks += other.ticks;
     }
 }
 
@@ -97,6 +99,7 @@ impl Totals {
 enum Wish {
     Append { list: usize, value: u64, start: u64 },
     Increment,
+    Tick,
     Other,
 }
 
@@ -181,7 +184,8 @@ impl World {
             0..=29 => self.append(),
             30..=37 => self.increment(),
             38..=44 => self.other(),
-            45..=59 => self.read()?,
+            45..=56 => self.read()?,
+            57..=59 => self.tick(),
             60..=89 => self.log()?,
             90..=92 => self.sync()?,
             93 | 94 => self.snapshot()?,
@@ -202,9 +206,10 @@ impl World {
         Ok(())
     }
 
-    fn submit(&mut self, transaction: Transaction, wish: Wish) {
+    fn submit(&mut self, mut transaction: Transaction, wish: Wish) {
         let Some((sequencer, _)) = &mut self.running else { return };
         self.ticket += 1;
+        transaction.time = Timestamp(self.time);
         match sequencer.submit(self.ticket, transaction) {
             Ok(()) => drop(self.wishes.insert(self.ticket, wish)),
             // Nothing happened, whatever the reason: the wish was never queued.
@@ -270,8 +275,10 @@ impl World {
         for _ in 0..3 {
             let nodes: Vec<NodeId> = editor.tree().root().walk().map(Node::id).collect();
             let (node, other) = (*self.chance.pick(&nodes), *self.chance.pick(&nodes));
-            let done = match self.chance.below(5) {
+            let deadline = Timestamp(self.time + self.chance.next() % 60);
+            let done = match self.chance.below(7) {
                 0 => editor.clone().delete(node),
+                3 | 4 => editor.clone().expire(node, Some(deadline)),
                 1 => editor.clone().relocate(node, other, 0),
                 2 => editor.clone().put(node, "a", &[b'0' + self.chance.below(10) as u8]),
                 _ => editor.clone().append(node, []),
@@ -279,6 +286,15 @@ impl World {
             editor = done.unwrap_or(editor);
         }
         self.submit(editor.transaction(), Wish::Other);
+    }
+
+    /// Lets go of what is due, if anything is.
+    fn tick(&mut self) {
+        let Some(version) = self.version() else { return };
+        let now = Timestamp(self.time);
+        for tree in version.due(now) {
+            self.submit(Transaction::tick(tree, now), Wish::Tick);
+        }
     }
 
     fn read(&mut self) -> Result<(), String> {
@@ -358,6 +374,7 @@ impl World {
             let (end, refused) = match answer {
                 Ok(committed) => {
                     self.totals.acknowledged += 1;
+                    self.totals.ticks += u64::from(matches!(wish, Wish::Tick));
                     self.acknowledged = self.acknowledged.max(committed.seq);
                     (Some(self.time), false)
                 }
@@ -390,7 +407,7 @@ impl World {
                 Some(_) => self.increments.0 += 1,
                 None => self.increments.1 += 1,
             },
-            Wish::Increment | Wish::Other => {}
+            Wish::Increment | Wish::Tick | Wish::Other => {}
         }
     }
 
@@ -519,7 +536,11 @@ impl World {
             let payload = self.journal.get(&number);
             let payload = payload.ok_or_else(|| format!("entry {number} was never written"))?;
             let transaction = crate::decode(payload).map_err(|error| error.to_string())?;
+            let before = replay.private().clone();
             replay.commit(&transaction).map_err(|error| format!("replay of {number}: {error}"))?;
+            if let [Operation::Tick { tree }] = &transaction.operations[..] {
+                took_what_was_due(&before, replay.private(), tree)?;
+            }
         }
         if replay.private().hash() != version.hash() {
             return Err(format!("replayed from empty, version {seq} has another hash"));
@@ -530,8 +551,16 @@ impl World {
         if commits(replay.private()) != commits(&version) {
             return Err(format!("replayed from empty, version {seq} has another past"));
         }
+        let mut due = BTreeSet::new();
         for name in version.trees() {
-            version.tree(name).expect("it is listed").assert_sound();
+            let tree = version.tree(name).expect("it is listed");
+            tree.assert_sound();
+            due.extend(tree.next_deadline().map(|_| name));
+        }
+        if version.due(Timestamp(u64::MAX)).collect::<BTreeSet<_>>() != due {
+            return Err(format!(
+                "trees with deadlines are {due:?}, and version {seq} tells others"
+            ));
         }
         let counter = counter(&version);
         let (known, unknown) = self.increments;
@@ -616,6 +645,15 @@ impl World {
         if self.in_flight.is_some() {
             self.log()?;
         }
+        self.tick();
+        while self.running.as_ref().is_some_and(|(sequencer, _)| sequencer.waiting() > 0) {
+            self.log()?;
+            self.log()?;
+        }
+        let now = Timestamp(self.time);
+        if let Some(tree) = self.version().as_ref().and_then(|version| version.due(now).next()) {
+            return Err(format!("on a healthy disk nodes of `{tree}` outlive their time"));
+        }
         let acknowledged = self.totals.acknowledged;
         self.time += 1;
         self.append();
@@ -633,6 +671,18 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// A tick took the nodes whose time was over, with all below them, and no other.
+fn took_what_was_due(before: &Version, after: &Version, name: &str) -> Result<(), String> {
+    let (seq, now) = (after.seq(), after.time());
+    let none = || format!("tick {seq} is of `{name}`, which is not there");
+    let (old, new) = (before.tree(name).ok_or_else(none)?, after.tree(name).ok_or_else(none)?);
+    let is_due = |node: &&Node| node.expires().is_some_and(|at| at <= now);
+    let due: BTreeSet<NodeId> =
+        old.root().walk().filter(is_due).flat_map(Node::walk).map(Node::id).collect();
+    let wrong = old.root().walk().find(|node| new.contains(node.id()) == due.contains(&node.id()));
+    wrong.map_or(Ok(()), |node| Err(format!("tick {seq} decided wrongly on {node:?}")))
 }
 
 fn list_of(version: &Version, list: usize) -> &Node {

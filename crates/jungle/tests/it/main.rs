@@ -5,6 +5,7 @@
 mod broken;
 mod chance;
 mod edits;
+mod expiry;
 mod fuzz;
 mod json;
 mod naive;

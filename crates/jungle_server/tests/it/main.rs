@@ -12,6 +12,7 @@ mod chance;
 mod client;
 mod described;
 mod directories;
+mod expiry;
 mod fuzz;
 mod idempotency;
 mod jsonpath;

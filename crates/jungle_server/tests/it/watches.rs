@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use crate::client::{Folder, Site, agent, settings};
 
-struct Event {
+pub(crate) struct Event {
     id: String,
-    kind: String,
-    data: Value,
+    pub(crate) kind: String,
+    pub(crate) data: Value,
 }
 
-struct Events(Box<dyn BufRead>);
+pub(crate) struct Events(Box<dyn BufRead>);
 
 impl Iterator for Events {
     type Item = Event;
@@ -37,7 +37,7 @@ impl Iterator for Events {
     }
 }
 
-fn watch(site: &Site, query: &str, last: Option<&str>) -> Events {
+pub(crate) fn watch(site: &Site, query: &str, last: Option<&str>) -> Events {
     let mut request = agent().get(format!("{}/watch{query}", site.url));
     if let Some(last) = last {
         request = request.header("last-event-id", last);
