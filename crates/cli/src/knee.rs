@@ -101,7 +101,7 @@ pub fn finding(knee: &Knee, limit: &str, more: &str) -> (Verdict, String) {
 
 /// The ends of a knee, as far as they are known, in words.
 pub fn known(knee: &Knee, limit: &str) -> String {
-    match ends(knee) {
+    match knee.ends() {
         (Some(low), Some(high)) => {
             format!("{limit} holds at {} and fails at {}", rate(low), rate(high))
         }
@@ -112,16 +112,6 @@ pub fn known(knee: &Knee, limit: &str) -> String {
             format!("{limit} fails at {}; no rate was seen to hold", rate(high))
         }
         (None, None) => format!("no rate was seen to hold or fail {limit}"),
-    }
-}
-
-/// The highest rate at which the limit holds and the lowest at which it fails, as far as they are known [1/s].
-pub fn ends(knee: &Knee) -> (Option<f64>, Option<f64>) {
-    match *knee {
-        Knee::Between { low, high } => (Some(low), Some(high)),
-        Knee::Above { low } => (Some(low), None),
-        Knee::Below { high } => (None, Some(high)),
-        Knee::Inconclusive { low, high, .. } => (low, high),
     }
 }
 

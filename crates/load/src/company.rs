@@ -20,7 +20,7 @@ use crate::meeting::{Clock, Line, MeetError, Meeting, Reading, Start, told};
 const HERE: Duration = Duration::from_secs(1);
 /// Silence after which the other end has gone.
 const SILENCE: Duration = Duration::from_secs(10);
-/// Lead with which the start of a probe is laid down: all parts must have read the clock by then.
+/// Lead with which the start of a probe is laid down when all parts are ready: they must have read the clock by then.
 const LEAD: Duration = Duration::from_millis(500);
 /// Interval of looks at a flag.
 const LOOK: Duration = Duration::from_millis(20);
@@ -75,10 +75,15 @@ impl Leading {
         self.part.of()
     }
 
-    /// Lays down the start of a probe, which `order` makes of it, and tells all.
-    pub fn order(&self, order: impl FnOnce(i64) -> Order) -> Start {
+    /// Tells all to make ready for a probe.
+    pub fn order(&self, order: Order) {
+        self.say(&LeaderWord::Probe(Box::new(order)));
+    }
+
+    /// Lays down the start of the probe of this number, for which all are ready, and tells all.
+    pub fn begin(&self, number: u64) -> Start {
         let start_us = self.clock.now_us() + LEAD.as_micros() as i64;
-        self.say(&LeaderWord::Probe(Box::new(order(start_us))));
+        self.say(&LeaderWord::Begin(number, start_us));
         let record = PartRecord { part: self.part, start_us, clock_error_s: 0.0, late_s: 0.0 };
         Start { at: self.clock.at(start_us), record }
     }
@@ -194,8 +199,8 @@ fn sign(error: &io::Error) -> String {
 pub struct Task {
     /// The order.
     pub order: Box<Order>,
-    /// Its start by this machine's clock.
-    pub start: Start,
+    /// Its start by this machine's clock, when all parts are ready.
+    pub start: Receiver<Start>,
     /// True as soon as the probe is over.
     pub stop: Arc<AtomicBool>,
 }
@@ -237,7 +242,7 @@ impl Following {
         let (part, patience) = (meeting.part, meeting.patience);
         let thread = thread::spawn(move || {
             let mut end =
-                FollowerEnd { line, part, patience, follower: Follower::default(), stop: None };
+                FollowerEnd { line, part, patience, follower: Follower::default(), task: None };
             let lost = end.converse(&said, &tell).err();
             end.stop();
             if let Some(error) = lost {
@@ -298,13 +303,19 @@ struct FollowerEnd {
     part: RunPart,
     patience: Duration,
     follower: Follower,
-    /// Flag of the probe that goes on.
-    stop: Option<Arc<AtomicBool>>,
+    /// Probe that goes on.
+    task: Option<Going>,
+}
+
+/// A probe that a follower makes, as its connection knows it.
+struct Going {
+    begin: Sender<Start>,
+    stop: Arc<AtomicBool>,
 }
 
 impl FollowerEnd {
     fn stop(&self) {
-        if let Some(stop) = &self.stop {
+        if let Some(Going { stop, .. }) = &self.task {
             stop.store(true, Ordering::Relaxed);
         }
     }
@@ -337,10 +348,17 @@ impl FollowerEnd {
             match self.follower.hear(word) {
                 Act::Nothing => {}
                 Act::Press(order) => {
-                    let start = self.read_clock(order.start_us, &mut early)?;
+                    let (begin, start) = mpsc::channel();
                     let stop = Arc::new(AtomicBool::new(false));
-                    self.stop = Some(Arc::clone(&stop));
+                    self.task = Some(Going { begin, stop: Arc::clone(&stop) });
                     let _ = tell.send(Next::Press(Task { order, start, stop }));
+                }
+                Act::Begin(start_us) => {
+                    let start = self.read_clock(start_us, &mut early)?;
+                    if let Some(Going { begin, .. }) = &self.task {
+                        // It only fails if the share has ended, which part 1 is told.
+                        let _ = begin.send(start);
+                    }
                 }
                 Act::Stop => self.stop(),
                 Act::End(ending) => {

@@ -9,7 +9,7 @@
 //! load stands on the rest: which addresses may be loaded ([`judge`]), which certificates are taken
 //! ([`certificates`]), what is asked for next ([`asks`]) and when ([`schedule`]), what is counted in an
 //! interval ([`tally`]), how several processes begin a run together ([`meeting`]), when a probe of a search for
-//! the knee is decided ([`probe`]), also of one that several processes make in step ([`lockstep`] decides,
+//! the knee is decided ([`probe`]), also of one that several processes make in step ([`lockstep`] decides, [`joint`] makes it,
 //! [`company`] connects), and what machine this is ([`host`]). The engine needs Linux (epoll).
 
 pub mod asks;
@@ -18,6 +18,7 @@ pub mod company;
 pub mod export;
 pub mod host;
 pub mod http;
+pub mod joint;
 pub mod lockstep;
 pub mod meeting;
 pub mod probe;

@@ -1,8 +1,9 @@
 //! Search for the knee by several parts in lockstep: the words that they say, and the decisions of part 1 (the
 //! leader) and of the others (the followers). Pure: it knows neither clock nor socket, and is told the time.
 //!
-//! The leader orders a probe, and each part makes its share. Every part tells the leader each of its intervals.
-//! An interval counts when all parts have told it: the sum is what one process would have seen, and the same
+//! The leader orders a probe. Each part makes ready for its share, which takes as long as its connections need to
+//! open, and says so. When all are ready the leader lays down the start. Every part tells the leader each of its
+//! intervals. An interval counts when all parts have told it: the sum is what one process would have seen, and the same
 //! sequential test decides by it. The probe then ends in all parts, and the leader orders the next one.
 
 use std::time::Duration;
@@ -90,8 +91,6 @@ pub struct Order {
     pub probe: Probe,
     /// Its length at most, warm-up not counted.
     pub length: Duration,
-    /// Its start by the clock of part 1 \[us since 1970\].
-    pub start_us: i64,
     /// The search before it.
     pub course: Course,
 }
@@ -132,8 +131,10 @@ pub enum LeaderWord {
     Here,
     /// The time \[us since 1970\], by the clock of part 1.
     Clock(i64),
-    /// The next probe.
+    /// The next probe, for which all are to make ready.
     Probe(Box<Order>),
+    /// The start of the probe of this number by the clock of part 1 \[us since 1970\].
+    Begin(u64, i64),
     /// The probe of this number is over.
     Stop(u64),
     /// The search is over.
@@ -158,6 +159,8 @@ pub enum FollowerWord {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Told {
+    /// All is ready: the share can begin.
+    Ready,
     /// The next interval is over.
     Interval(Box<Interval>),
     /// The share is over.
@@ -180,6 +183,7 @@ pub enum Heard {
 /// Share of one part in a probe.
 #[derive(Debug, Default)]
 struct Share {
+    ready: bool,
     intervals: Vec<Interval>,
     end: Option<(RunHeader, RunSummary)>,
     /// Its last word, since the probe was ordered.
@@ -244,6 +248,16 @@ impl Joint {
         }
     }
 
+    /// True if all parts are ready to begin.
+    pub fn is_ready(&self) -> bool {
+        self.shares.iter().all(|share| share.ready)
+    }
+
+    /// Takes note that all begin, so long after the probe was ordered: the wait for the slowest made none late.
+    pub fn begin(&mut self, now: Duration) {
+        self.shares.iter_mut().for_each(|share| share.heard = now);
+    }
+
     /// True if all parts are to end the probe now.
     pub fn stops(&self) -> bool {
         self.decided || self.interrupted || self.broken.is_some()
@@ -289,6 +303,7 @@ impl Joint {
         let failed = |why| Broken::Failed { number: part, probe, why };
         match told {
             Told::Failed(why) => self.broke(failed(why)),
+            Told::Ready => share.ready = true,
             _ if share.end.is_some() => {
                 self.broke(failed("it goes on after its end, so it is of another version".into()));
             }
@@ -335,8 +350,10 @@ pub struct Follower {
 pub enum Act {
     /// It goes on with what it does.
     Nothing,
-    /// It makes its share of a probe.
+    /// It makes ready for its share of a probe.
     Press(Box<Order>),
+    /// It begins its share at this moment by the clock of part 1 \[us since 1970\].
+    Begin(i64),
     /// It ends its share.
     Stop,
     /// It ends its share, if it makes one, and the search.
@@ -363,6 +380,11 @@ impl Follower {
                 self.pressing = Some(order.number);
                 Act::Press(order)
             }
+            LeaderWord::Begin(number, start_us) if self.pressing == Some(number) => {
+                Act::Begin(start_us)
+            }
+            // The share may have failed meanwhile.
+            LeaderWord::Begin(..) => Act::Nothing,
             // The share may have ended by itself meanwhile.
             LeaderWord::Stop(number) if self.pressing == Some(number) => Act::Stop,
             LeaderWord::Stop(_) => Act::Nothing,

@@ -80,6 +80,10 @@ struct Part {
     /// Words under way to the part.
     orders: VecDeque<(Duration, LeaderWord)>,
     pressing: bool,
+    /// The moment at which its connections are open, until it has told that.
+    ready_at: Option<Duration>,
+    /// The start of its load.
+    begins: Option<Duration>,
     fault: Option<(Fault, Duration)>,
 }
 
@@ -137,6 +141,10 @@ impl Part {
                 Act::Press(order) => {
                     assert_eq!(order.number, number);
                     self.pressing = true;
+                    self.ready_at = Some(now + opening(chance));
+                }
+                Act::Begin(start_us) => {
+                    self.begins = Some(Duration::from_micros(start_us as u64));
                 }
                 Act::Stop => {
                     self.end(number, now, chance);
@@ -146,9 +154,11 @@ impl Part {
                 other => panic!("{other:?}"),
             }
         }
-        // All begin half a second after the order.
-        let due = Duration::from_millis(500) + INTERVAL * (self.made as u32 + 1);
-        if self.pressing && due <= now {
+        if self.ready_at.take_if(|at| *at <= now).is_some() {
+            self.say(Heard::Share(number, Told::Ready), now, chance);
+        }
+        let due = self.begins.map(|start| start + INTERVAL * (self.made as u32 + 1));
+        if self.pressing && due.is_some_and(|due| due <= now) {
             let own = interval(self.made, mean, chance);
             self.made += 1;
             self.say(Heard::Share(number, Told::Interval(Box::new(own))), now, chance);
@@ -160,6 +170,11 @@ impl Part {
     }
 }
 
+/// Time that the connections of a part take to open.
+fn opening(chance: &mut Chance) -> Duration {
+    Duration::from_millis(chance.random_range(0..3_000))
+}
+
 /// End of a joint probe, and what led to it.
 struct Outcomes {
     joined: Joined,
@@ -167,6 +182,15 @@ struct Outcomes {
     took: Duration,
     /// The outcome of one process that sees the sum.
     alone: Option<Outcome>,
+}
+
+/// Lays down the start half a second ahead, and tells all.
+fn begin(parts: &mut [Part], now: Duration, chance: &mut Chance) {
+    let start = now + Duration::from_millis(500);
+    parts[0].begins = Some(start);
+    for part in &mut parts[1..] {
+        part.order(LeaderWord::Begin(1, start.as_micros() as i64), now, chance);
+    }
 }
 
 fn play(seed: u64) -> Outcomes {
@@ -186,18 +210,20 @@ fn play(seed: u64) -> Outcomes {
             away: VecDeque::new(),
             orders: VecDeque::new(),
             pressing: number.number() == 1,
+            ready_at: (number.number() == 1).then(|| opening(&mut chance)),
+            begins: None,
             fault: (number.number() == who).then_some((fault, Duration::from_millis(at))),
         })
         .collect();
     let mut joint = Joint::new(1, of, Decision::new(&limit(), LENGTH));
     let course = Course { spec: KneeSpec::for_limit(0.9, 0.05), told: Vec::new() };
     let probe = Probe { rate: 400.0, effort: 1 };
-    let order = Order { number: 1, probe, length: LENGTH, start_us: 0, course };
+    let order = Order { number: 1, probe, length: LENGTH, course };
     for part in &mut parts[1..] {
         part.order(LeaderWord::Probe(Box::new(order.clone())), Duration::ZERO, &mut chance);
     }
     let (mut alone, mut seen) = (Decision::new(&limit(), LENGTH), vec![Vec::new(); of as usize]);
-    let (mut now, mut stopped, mut struck) = (Duration::ZERO, false, None);
+    let (mut now, mut begun, mut stopped, mut struck) = (Duration::ZERO, false, false, None);
     while !joint.is_over() {
         now += STEP;
         for part in &mut parts {
@@ -207,10 +233,15 @@ fn play(seed: u64) -> Outcomes {
             }
             while let Some((_, heard)) = part.away.pop_front_if(|(at, _)| *at <= now) {
                 if let Heard::Share(_, Told::Interval(interval)) = &heard {
+                    assert!(begun, "seed {seed}: nobody begins before all are ready");
                     seen[number as usize - 1].push((**interval).clone());
                 }
                 joint.hear(number, heard, now);
             }
+        }
+        if joint.is_ready() && !joint.stops() && !std::mem::replace(&mut begun, true) {
+            joint.begin(now);
+            begin(&mut parts, now, &mut chance);
         }
         joint.tick(now);
         if joint.stops() && !std::mem::replace(&mut stopped, true) {
@@ -272,6 +303,25 @@ fn a_joint_probe_decides_as_one_process_or_names_the_part() {
     assert!(one.is_some() || kinds.iter().all(|kind| *kind > 5), "each kind is played: {kinds:?}");
 }
 
+/// Connections of a database may take seconds to open. A start that was laid down before found some parts without them,
+/// so that their first requests waited, or that they began too far apart to be one run.
+#[test]
+fn the_wait_for_the_slowest_part_makes_none_late() {
+    let seconds = |s: f64| Duration::from_secs_f64(s);
+    let mut joint = Joint::new(1, 2, Decision::new(&limit(), LENGTH));
+    let ready = || Heard::Share(1, Told::Ready);
+    joint.hear(2, ready(), seconds(0.1));
+    assert!(!joint.is_ready(), "part 1 opens its connections");
+    joint.hear(1, ready(), seconds(9.0));
+    assert!(joint.is_ready());
+    joint.begin(seconds(9.0));
+    joint.tick(seconds(12.0));
+    assert!(!joint.stops(), "its first interval may take as long as that of the others");
+    joint.tick(seconds(19.5));
+    let Joined::Broken(why) = joint.end() else { panic!("it has told nothing since") };
+    assert!(why.to_string().starts_with("part 2 was late"), "{why}");
+}
+
 #[test]
 fn words_of_another_probe_count_for_nothing_and_odd_ones_end_it() {
     let mut chance = stream(1, 0);
@@ -296,11 +346,14 @@ fn a_follower_presses_each_probe_once_and_in_turn() {
     let probe = Probe { rate: 400.0, effort: 1 };
     let order = |number| {
         let course = course.clone();
-        Box::new(Order { number, probe, length: LENGTH, start_us: 0, course })
+        Box::new(Order { number, probe, length: LENGTH, course })
     };
     let mut follower = Follower::default();
     assert_eq!(follower.hear(LeaderWord::Stop(1)), Act::Nothing);
+    assert_eq!(follower.hear(LeaderWord::Begin(1, 5)), Act::Nothing);
     assert_eq!(follower.hear(LeaderWord::Probe(order(1))), Act::Press(order(1)));
+    assert_eq!(follower.hear(LeaderWord::Begin(2, 5)), Act::Nothing);
+    assert_eq!(follower.hear(LeaderWord::Begin(1, -5)), Act::Begin(-5));
     assert_eq!(follower.hear(LeaderWord::Stop(1)), Act::Stop);
     follower.ended(1);
     // It came when the share had ended by itself.
@@ -321,7 +374,7 @@ fn words_are_read_as_they_were_said() {
     let probe = Probe { rate: 1000.0 / 3.0 * std::f64::consts::SQRT_2, effort: 4 };
     let course = Course { spec, told: vec![(probe, Outcome::TooFew)] };
     let length = Duration::from_nanos(1_234_567_891);
-    let order = Order { number: 3, probe, length, start_us: -5, course: course.clone() };
+    let order = Order { number: 3, probe, length, course: course.clone() };
     let text = serde_json::to_string(&LeaderWord::Probe(Box::new(order.clone()))).unwrap();
     let LeaderWord::Probe(read) = serde_json::from_str(&text).unwrap() else { panic!("{text}") };
     assert_eq!(*read, order);

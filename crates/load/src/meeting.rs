@@ -32,7 +32,7 @@ const LINE_MAX: usize = 4 << 20;
 /// The most connections at once, beyond which nobody is listened to.
 const GUESTS_MAX: usize = 1_024;
 /// Version of the words.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// A part that is to meet the others.
 #[derive(Clone, Debug)]

@@ -35,6 +35,34 @@ pub struct Tally {
     area: u64,
 }
 
+/// Requests in flight in an open run, over its time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InFlight {
+    /// Their number, integrated over the time \[s\].
+    area_s: f64,
+    length_s: f64,
+}
+
+impl InFlight {
+    /// Takes note of an interval.
+    pub fn add(&mut self, interval: &Interval) {
+        self.area_s += interval.in_flight_mean * interval.length_s;
+        self.length_s += interval.length_s;
+    }
+
+    /// Note on those that were left at the end, of so many that began, as a person reads it. In a run that keeps up
+    /// there are as many at the end as at any other time; where they grow steadily, there are twice as many as on
+    /// average.
+    pub fn left(&self, left: u64, began: &str) -> String {
+        let mean = self.area_s / self.length_s.max(1e-9);
+        let has_grown = left as f64 > 1.5 * mean + 3.0 * mean.max(1.0).sqrt();
+        let verdict = if has_grown { ": the server did not keep up" } else { "" };
+        format!(
+            "{left} of {began} still in flight at the end, in no histogram; {mean:.1} were on average{verdict}"
+        )
+    }
+}
+
 /// End of the interval of a record that begins at `at`: the warm-up, each phase (at their `edges`) and the run
 /// end with one.
 pub fn boundary_after(at: Time, interval: Duration, edges: &[Time], end: Time) -> Time {
@@ -215,5 +243,36 @@ mod tests {
         let mut merged = Merged::new(1, 1, day);
         merged.add(0, tally);
         assert_eq!(merged.into_interval().in_flight_mean, 3_000_000.0);
+    }
+
+    fn told(in_flight: impl Fn(f64) -> f64, left: u64) -> String {
+        let mut all = InFlight::default();
+        for nth in 0..100 {
+            all.add(&Interval {
+                start_s: f64::from(nth) * 0.1,
+                length_s: 0.1,
+                classes: Vec::new(),
+                in_flight_mean: in_flight((f64::from(nth) + 0.5) / 100.0),
+                started: 0,
+                connects: 0,
+                lag: Histogram::new(),
+                generator: GeneratorHealth { thread_cpu_s: Vec::new() },
+            });
+        }
+        all.left(left, "400 requests")
+    }
+
+    /// The story: of a service that answers in 300 ms, at 40 a second, 12 requests are always in flight. A run of five
+    /// seconds said of it that it did not keep up.
+    #[test]
+    fn as_many_in_flight_at_the_end_as_on_average_is_no_queue_that_grew() {
+        let steady = told(|_| 12.0, 13);
+        assert_eq!(
+            steady,
+            "13 of 400 requests still in flight at the end, in no histogram; 12.0 were on average"
+        );
+        assert!(!told(|_| 12.0, 24).contains("keep up"), "a burst");
+        let grown = told(|share| 100.0 * share, 100);
+        assert!(grown.ends_with("50.0 were on average: the server did not keep up"), "{grown}");
     }
 }

@@ -1,6 +1,6 @@
 //! Compares two runs: is b better than a, worse, the same for all that matters, or is it not known.
 
-use crate::{Estimate, Fault, Judgement, Measures, Ratio, RunRecord};
+use crate::{Estimate, Fault, Judgement, Measures, Ratio, RunHeader, RunRecord};
 
 /// Two runs, b against a.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,9 +11,8 @@ pub struct Comparison {
     pub response: Change,
     /// Of the 0.99 quantiles of the response times.
     pub p99: Change,
-    /// Names of the settings in which the two runs differ: then the ratios compare more than the
-    /// targets.
-    pub differing: Vec<&'static str>,
+    /// Things in which the two runs [differ](differing): then the ratios compare more than the targets.
+    pub differing: Vec<String>,
     /// Faults of run a, and of run b; if there is any, every verdict is inconclusive.
     pub faults: [Vec<Fault>; 2],
 }
@@ -73,7 +72,7 @@ pub fn compare(a: &RunRecord, b: &RunRecord, confidence: f64, difference_min: f6
         throughput: change(&|measures| Some(measures.throughput), Better::More),
         response: change(&|measures| measures.response, Better::Less),
         p99: change(&p99, Better::Less),
-        differing: differing(a, b),
+        differing: differing(&a.header, &b.header),
         faults: [judged_a.faults, judged_b.faults],
     }
 }
@@ -113,11 +112,11 @@ pub fn compare_runs(
         };
         Change { ratio, verdict }
     };
-    let mut differing: Vec<&'static str> = Vec::new();
+    let mut differing: Vec<String> = Vec::new();
     for run in a.iter().skip(1).chain(b) {
-        differing.extend(self::differing(a[0], run));
+        differing.extend(self::differing(&a[0].header, &run.header));
     }
-    differing.sort_unstable();
+    differing.sort();
     differing.dedup();
     let faults = |side: Vec<Judgement>| side.into_iter().flat_map(|judged| judged.faults).collect();
     Comparison {
@@ -156,17 +155,19 @@ fn verdict(ratio: Ratio, difference_min: f64, better: Better) -> ChangeVerdict {
     }
 }
 
-fn differing(a: &RunRecord, b: &RunRecord) -> Vec<&'static str> {
-    let (a, b) = (&a.header, &b.header);
-    [
+/// Things in which two runs differ, settings by their names. The length of the record's intervals is none: it changes
+/// nothing of the load.
+pub fn differing(a: &RunHeader, b: &RunHeader) -> Vec<String> {
+    let things = [
         ("target", a.target != b.target),
         ("load", a.load != b.load),
         ("classes", a.classes != b.classes),
-        ("settings", a.settings != b.settings),
         ("host", a.host != b.host),
         ("tool", a.tool != b.tool),
-    ]
-    .into_iter()
-    .filter_map(|(name, differs)| differs.then_some(name))
-    .collect()
+    ];
+    let things = things.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name);
+    let settings = a.settings.keys().chain(b.settings.keys()).map(String::as_str);
+    let settings = settings
+        .filter(|name| *name != "interval" && a.settings.get(*name) != b.settings.get(*name));
+    things.chain(settings).map(str::to_owned).collect()
 }

@@ -31,7 +31,7 @@ pub enum ReadError {
         "line 1: this is no {wanted}: it does not begin with {{\"sekisho-{wanted}\":{VERSION},"
     )]
     NotThis {
-        /// Kind of record that was asked for: `run` or `recording`.
+        /// Kind of record that was asked for: `run`, `recording` or `knee`.
         wanted: &'static str,
     },
     /// It is of another version.
@@ -190,13 +190,13 @@ pub(crate) enum RunLine<I, S> {
 
 /// Checks of what the types of a run record cannot say.
 #[derive(Debug)]
-struct Checks {
+pub(crate) struct Checks {
     classes: usize,
     started_s: f64,
 }
 
 impl Checks {
-    fn header(header: &RunHeader) -> Result<Checks, String> {
+    pub(crate) fn header(header: &RunHeader) -> Result<Checks, String> {
         check_number("warmup_s", header.warmup_s)?;
         match &header.load {
             crate::LoadShape::Closed { think_s, .. } => check_number("think_s", *think_s)?,
@@ -217,7 +217,7 @@ impl Checks {
         Ok(Checks { classes: header.classes.len(), started_s: 0.0 })
     }
 
-    fn interval(&mut self, interval: &Interval) -> Result<(), String> {
+    pub(crate) fn interval(&mut self, interval: &Interval) -> Result<(), String> {
         check_number("start_s", interval.start_s)?;
         check_number("length_s", interval.length_s)?;
         check_number("in_flight_mean", interval.in_flight_mean)?;
@@ -239,19 +239,19 @@ impl Checks {
     }
 }
 
-fn check_number(name: &str, value: f64) -> Result<(), String> {
+pub(crate) fn check_number(name: &str, value: f64) -> Result<(), String> {
     if value.is_finite() && value >= 0.0 {
         return Ok(());
     }
     Err(format!("`{name}` is {value}, which is no length, rate or number of anything"))
 }
 
-fn refused(cause: String) -> io::Error {
+pub(crate) fn refused(cause: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, cause)
 }
 
 /// Writes a line in one piece and sees it off.
-fn write_line(out: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
+pub(crate) fn write_line(out: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
     let mut bytes = serde_json::to_vec(line)?;
     bytes.push(b'\n');
     out.write_all(&bytes)?;
@@ -285,7 +285,7 @@ impl<R: BufRead> Lines<R> {
                 return Err(self.explain(&error));
             }
             Err(_) => return Err(ReadError::NotThis { wanted }),
-            Ok(formats) => match if wanted == "run" { formats.run } else { formats.recording } {
+            Ok(formats) => match formats.of(wanted) {
                 None => return Err(ReadError::NotThis { wanted }),
                 Some(VERSION) => {}
                 Some(found) => return Err(ReadError::Version { found }),
@@ -356,6 +356,19 @@ struct Formats {
     run: Option<u64>,
     #[serde(rename = "sekisho-recording")]
     recording: Option<u64>,
+    #[serde(rename = "sekisho-knee")]
+    knee: Option<u64>,
+}
+
+impl Formats {
+    /// Version of the format that is wanted.
+    fn of(&self, wanted: &str) -> Option<u64> {
+        match wanted {
+            "run" => self.run,
+            "knee" => self.knee,
+            _ => self.recording,
+        }
+    }
 }
 
 /// Takes the name that is not known, and those that are, out of the message of a parser that was

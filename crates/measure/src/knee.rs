@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 /// Parameters of the search for a knee.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct KneeSpec {
     /// The rate to begin with [1/s].
@@ -99,6 +100,7 @@ const LIKELY: f64 = 16.0;
 
 /// A rate to try.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Probe {
     /// Arrivals per second [1/s].
@@ -110,6 +112,7 @@ pub struct Probe {
 
 /// Outcome of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Outcome {
     /// The limit holds, and the whole interval of what was measured is within it.
@@ -134,6 +137,7 @@ impl Outcome {
 
 /// Place of the knee.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Knee {
     /// The limit holds at `low` and does not at `high`, each seen twice.
@@ -164,8 +168,21 @@ pub enum Knee {
     },
 }
 
+impl Knee {
+    /// The highest rate at which the limit holds and the lowest at which it fails, as far as they are known [1/s].
+    pub fn ends(&self) -> (Option<f64>, Option<f64>) {
+        match *self {
+            Knee::Between { low, high } => (Some(low), Some(high)),
+            Knee::Above { low } => (Some(low), None),
+            Knee::Below { high } => (None, Some(high)),
+            Knee::Inconclusive { low, high, .. } => (low, high),
+        }
+    }
+}
+
 /// Why a search was inconclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Why {
     /// The probes were used up.

@@ -5,8 +5,9 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
 use crate::file::{RunFirst, RunLine};
+use crate::knee_record::KneeLine;
 use crate::recording::First;
-use crate::{Interval, RunHeader, RunSummary, Step};
+use crate::{Interval, KneeRecord, RunHeader, RunSummary, Step};
 
 /// Line of a run record: the first has the header, every other one is an interval or the summary.
 #[derive(JsonSchema)]
@@ -34,6 +35,11 @@ pub fn run_record() -> Schema {
 /// Schema of each line of a recording.
 pub fn recording() -> Schema {
     of::<RecordingLine>()
+}
+
+/// Schema of the record of a search for a knee.
+pub fn knee() -> Schema {
+    of::<KneeLine<KneeRecord>>()
 }
 
 /// Schema of what is written of a type.

@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 use gate::Time;
 use load::asks::Tickets;
 use load::http::{Load, Naming};
+use load::joint::{Base, Begin};
 use load::meeting::{Attendance, MeetError};
 use load::probe::{Decision, Layout, NoRate, Probed};
-use load::tally::{Merged, Tally};
+use load::tally::{InFlight, Merged, Tally};
 use measure::knee::Probe;
 use measure::limit::Limit;
-use measure::{Interval, RunHeader, RunRecord, RunSummary, Until, figures};
+use measure::{Interval, PartRecord, RunHeader, RunRecord, RunSummary, Until, figures};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 use tpcc::Config;
@@ -130,7 +131,7 @@ pub fn record_until(
     interrupt: &AtomicBool,
     sink: &mut dyn FnMut(&Interval) -> ControlFlow<()>,
 ) -> Result<RunRecord, RunError> {
-    keep(plan, plan.header(naming), None, interrupt, sink)
+    keep(plan, plan.header(naming), |_| Ok((Instant::now(), None)), interrupt, sink)
 }
 
 /// Runs the [part](PlanSpec::part) of a run that a plan is, and keeps its record: when its connections are open
@@ -145,7 +146,10 @@ pub fn record_part(
     interrupt: &AtomicBool,
     sink: &mut dyn FnMut(&Interval),
 ) -> Result<RunRecord, RunError> {
-    keep(plan, plan.header(naming), Some(attendance), interrupt, &mut |interval| {
+    let begin = |told: &RunHeader| {
+        attendance.begin(told, interrupt).map(|(begun, part)| (begun, Some(part)))
+    };
+    keep(plan, plan.header(naming), begin, interrupt, &mut |interval| {
         sink(interval);
         ControlFlow::Continue(())
     })
@@ -154,17 +158,16 @@ pub fn record_part(
 fn keep(
     plan: &Plan,
     mut header: RunHeader,
-    attendance: Option<Attendance<'_>>,
+    begin: impl FnOnce(&RunHeader) -> Result<(Instant, Option<PartRecord>), MeetError>,
     interrupt: &AtomicBool,
     sink: &mut dyn FnMut(&Interval) -> ControlFlow<()>,
 ) -> Result<RunRecord, RunError> {
     let mut intervals = Vec::new();
     let (mut part, told) = (None, header.clone());
     let begin = || {
-        let Some(attendance) = attendance else { return Ok(Instant::now()) };
-        let (at, record) = attendance.begin(&told, interrupt)?;
-        part = Some(record);
-        Ok(at)
+        let (begun, record) = begin(&told)?;
+        part = record;
+        Ok(begun)
     };
     let summary = drive(plan, interrupt, begin, &mut |mut interval| {
         let goes_on = sink(&interval);
@@ -202,6 +205,31 @@ pub fn probe(
         if decision.observe(interval) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     Ok(decision.of(record))
+}
+
+impl Base for PlanSpec {
+    type Error = RunError;
+
+    fn layout(&self, at: Probe, number: u64, length: Duration) -> Result<Layout, NoRate> {
+        Layout::new(&self.load, self.seed, at, number, length)
+    }
+
+    fn press(
+        &self,
+        layout: Layout,
+        begin: Begin<'_>,
+        stop: &AtomicBool,
+        sink: &mut dyn FnMut(&Interval),
+    ) -> Result<RunRecord, RunError> {
+        let Layout { load, until, warmup, interval, seed, naming } = layout;
+        let spec = PlanSpec { load, until, warmup, interval, seed, ..self.clone() };
+        let plan = Plan::new(spec)?;
+        let begin = |_: &RunHeader| begin().map(|(begun, part)| (begun, Some(part)));
+        keep(&plan, plan.header(naming), begin, stop, &mut |interval| {
+            sink(interval);
+            ControlFlow::Continue(())
+        })
+    }
 }
 
 fn drive(
@@ -424,6 +452,7 @@ struct Collector<'a> {
     end: Time,
     notes: Notes,
     started: u64,
+    in_flight: InFlight,
     left: u64,
     /// Time for which nothing but failed connections has come [s].
     lost_s: f64,
@@ -445,6 +474,7 @@ impl<'a> Collector<'a> {
             end: Time::ZERO,
             notes: Notes::default(),
             started: 0,
+            in_flight: InFlight::default(),
             left: 0,
             lost_s: 0.0,
             warnings: Vec::new(),
@@ -495,6 +525,7 @@ impl<'a> Collector<'a> {
         let interval = self.pending.pop_front()?.into_interval();
         self.emitted += 1;
         self.started += interval.started;
+        self.in_flight.add(&interval);
         self.lost_s = interval.lost_s(self.lost_s);
         Some(interval)
     }
@@ -537,11 +568,8 @@ impl<'a> Collector<'a> {
                 ));
             }
             if self.left * 100 > self.started {
-                warnings.push(format!(
-                    "{} of {} still in flight at the end, in no histogram: the server did not keep up",
-                    self.left,
-                    figures::count(self.started, "transaction")
-                ));
+                let began = figures::count(self.started, "transaction");
+                warnings.push(self.in_flight.left(self.left, &began));
             }
         }
         self.warnings.append(&mut warnings);

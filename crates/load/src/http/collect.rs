@@ -11,7 +11,7 @@ use measure::{Histogram, Interval};
 use super::http2::Frame;
 use super::plan::{Idle, Load, Plan, Trust};
 use super::target::Scheme;
-use crate::tally::{Merged, Odd, Tally};
+use crate::tally::{InFlight, Merged, Odd, Tally};
 
 /// A thread that sleeps when it can and yet uses more of a processor than this is a bottleneck.
 const CPU_SHARE_MAX: f64 = 0.8;
@@ -48,6 +48,7 @@ struct Sums {
     /// By thread: in how many steady intervals it was busy nearly all the time.
     busy: Vec<u64>,
     started: u64,
+    in_flight: InFlight,
     left_in_flight: u64,
     /// By class: true if an answer had another size than the class.
     resized: Vec<bool>,
@@ -153,6 +154,7 @@ pub(crate) struct Finish {
 impl Sums {
     fn add(&mut self, interval: &Interval, plan: &Plan) {
         self.started += interval.started;
+        self.in_flight.add(interval);
         let counts = &interval.classes;
         self.lost_s = interval.lost_s(self.lost_s);
         if interval.start_s < plan.spec.warmup.as_secs_f64() - 1e-9 {
@@ -191,11 +193,7 @@ impl Sums {
         }
         self.conclude_connections(&mut warn);
         if !matches!(spec.load, Load::Closed { .. }) && self.left_in_flight * 100 > self.started {
-            warn(format!(
-                "{} of {} still in flight at the end, in no histogram: the server did not keep up",
-                self.left_in_flight,
-                count(self.started, "request")
-            ));
+            warn(self.in_flight.left(self.left_in_flight, &count(self.started, "request")));
         }
         for (class, _) in plan.classes.iter().zip(&self.resized).filter(|(_, resized)| **resized) {
             let bytes = class.bytes.unwrap_or(0);

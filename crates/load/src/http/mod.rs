@@ -70,7 +70,6 @@ pub use crate::asks::Order;
 pub use crate::probe::Probed;
 pub use crate::reach::Reach;
 pub use crate::schedule::Schedule;
-pub use joint::{Followed, follow, probe_jointly};
 pub use plan::{
     Closing, Connections, Idle, Load, Naming, Plan, PlanError, PlanSpec, Protocol, Resumption,
     Trust,

@@ -18,7 +18,8 @@ use super::target::{Scheme, Target};
 use super::tls::TlsError;
 use super::worker::{Message, Post, Shared, Worker};
 use crate::asks::Tickets;
-use crate::meeting::{Attendance, MeetError, Start};
+use crate::joint::Begin;
+use crate::meeting::{Attendance, MeetError};
 
 /// Why a run could not begin. What happens later is in its record.
 #[derive(Debug, Error)]
@@ -97,18 +98,18 @@ pub fn record_part(
     keep(plan, plan.header(naming), begin, interrupt, sink)
 }
 
-/// Runs a part as [`record_part`] does, from a start that its parts have agreed on already.
+/// Runs a part as [`record_part`] does, from the start that `begin` waits for when all is ready.
 ///
 /// # Errors
-/// As [`run`]; and if it is interrupted before the start.
+/// As [`run`]; and if `begin` fails.
 pub(super) fn record_from(
     plan: &Plan,
     naming: Naming,
-    start: Start,
+    begin: Begin<'_>,
     interrupt: &AtomicBool,
     sink: &mut dyn FnMut(&Interval),
 ) -> Result<RunRecord, RunError> {
-    let begin = |_: &RunHeader| start.wait(interrupt).map(|(begun, part)| (begun, Some(part)));
+    let begin = |_: &RunHeader| begin().map(|(begun, part)| (begun, Some(part)));
     keep(plan, plan.header(naming), begin, interrupt, sink)
 }
 

@@ -326,6 +326,23 @@ fn empty_runs_are_faults_not_panics() {
     assert_eq!((judged.all.response, judged.all.load_factor), (None, 0.0));
 }
 
+/// The story: a run of five seconds and one of twenty-five have intervals of other lengths in their records. They differed
+/// "in settings", as if they were of other loads, and nothing said in which.
+#[test]
+fn runs_differ_in_settings_that_are_named_and_not_in_the_length_of_their_intervals() {
+    let record = SYSTEM.record();
+    let with = |name: &str, value: &str| {
+        let mut other = record.clone();
+        other.header.settings.insert(name.to_owned(), value.to_owned());
+        compare(&record, &other, 0.95, 0.05).differing
+    };
+    assert!(with("interval", "125ms").is_empty());
+    assert_eq!(with("keep-alive", "false"), ["keep-alive"]);
+    let mut other = record.clone();
+    other.header.target = "http://10.0.0.7/".into();
+    assert_eq!(compare(&record, &other, 0.95, 0.05).differing, ["target"]);
+}
+
 #[test]
 fn two_runs_compared() {
     let long = System { seconds: 120, ..SYSTEM };

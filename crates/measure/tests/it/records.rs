@@ -2,9 +2,14 @@
 
 use std::io::{BufReader, Read};
 
+use std::time::Duration;
+
+use measure::knee::{Knee, KneeSpec, Outcome, Probe, Why};
+use measure::limit::Limit;
 use measure::{
-    ArrivalSpacing, Course, CurvePieces, ErrorKind, Histogram, Interval, LoadShape, Phase,
-    ReadError, RunRecord, RunWriter, read_run,
+    ArrivalSpacing, Course, CurvePieces, ErrorKind, Histogram, Interval, KneeLimit, KneeRecord,
+    LoadShape, Phase, ProbeRecord, ReadError, RunRecord, RunWriter, Seen, read_knee, read_run,
+    write_knee,
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -67,6 +72,67 @@ fn a_load_that_varies_is_written_and_read() {
     assert!(text.contains(load), "{text}");
     let negative = text.replacen("\"arrivals\":20.0", "\"arrivals\":-1.0", 1);
     assert!(refusal(negative.as_bytes()).contains("arrivals of a phase"));
+}
+
+/// A search with one probe, whose run it keeps.
+fn search() -> KneeRecord {
+    let run = small();
+    let limit = Limit { quantile: 0.9, response: Duration::from_millis(50) };
+    let seen = Some(Seen::of(&run, &limit));
+    let probe = Probe { rate: 1000.0 / 3.0, effort: 4 };
+    KneeRecord {
+        header: run.header.clone(),
+        limit: KneeLimit { text: "p90<50ms".into(), quantile: 0.9, response_s: 0.05 },
+        spec: KneeSpec { budget_s: 180.0, ..KneeSpec::for_limit(0.9, 0.05) },
+        knee: Knee::Inconclusive { low: None, high: Some(1000.0 / 3.0), why: Why::Budget },
+        elapsed_s: 1.0 / 3.0,
+        broken: Some("part 2 was lost".into()),
+        interrupted: true,
+        probes: vec![ProbeRecord { probe, outcome: Outcome::Fails, seen }],
+        ends: vec![run.into()],
+    }
+}
+
+#[test]
+fn a_search_for_a_knee_is_written_and_read() {
+    let search = search();
+    let seen = search.probes[0].seen.as_ref().unwrap();
+    let answered: u64 =
+        small().steady().iter().flat_map(|one| &one.classes).map(|class| class.total.len()).sum();
+    assert_eq!((seen.answered, seen.failed), (answered, 4));
+    assert!(seen.late > 0 && seen.late <= answered, "{seen:?}");
+    let written = |search: &KneeRecord| {
+        let mut bytes = Vec::new();
+        write_knee(&mut bytes, search).map(|()| bytes)
+    };
+    let bytes = written(&search).unwrap();
+    assert_eq!(read_knee(&bytes[..]).unwrap(), search);
+    let text = String::from_utf8(bytes).unwrap();
+    assert!(text.starts_with("{\"sekisho-knee\":1,\"search\":{"), "{text}");
+    assert_eq!(text.lines().count(), 1);
+    let refused = |from: &str, to: &str| {
+        assert!(text.contains(from), "{from} is not in {text}");
+        read_knee(text.replacen(from, to, 1).as_bytes()).unwrap_err().to_string()
+    };
+    for (from, to, says) in [
+        ("\"sekisho-knee\":1", "\"sekisho-knee\":2", "the format has version 2"),
+        ("\"sekisho-knee\"", "\"sekisho-run\"", "this is no knee"),
+        ("\"quantile\":0.9", "\"quantile\":1.0", "not between 0 and 1"),
+        ("\"response_s\":0.05", "\"response_s\":-1.0", "no limit"),
+        ("\"response_s\":0.05", "\"response_s\":1e300", "no limit"),
+        ("\"elapsed_s\":0.3", "\"elapsed_s\":-0.3", "`elapsed_s` is"),
+        ("\"rate\":333.3", "\"rate\":-333.3", "a rate is -333.3"),
+        ("\"in_flight_mean\":", "\"in_flight_mean\":-1", "`in_flight_mean` is"),
+        ("\"probes\"", "\"probs\"", "did you mean `probes`?"),
+    ] {
+        let why = refused(from, to);
+        assert!(why.starts_with("line 1") && why.contains(says), "{from} to {to}: {why}");
+    }
+    let cut = read_knee(&text.as_bytes()[..text.len() / 2]).unwrap_err();
+    assert!(matches!(cut, ReadError::NoHeader), "{cut}");
+    let crossed = KneeRecord { knee: Knee::Between { low: 2.0, high: 1.0 }, ..search };
+    let why = written(&crossed).unwrap_err().to_string();
+    assert!(why.contains("not in order"), "{why}");
 }
 
 #[test]

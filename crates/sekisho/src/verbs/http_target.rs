@@ -224,7 +224,8 @@ pub(crate) fn press_within(
     .map_err(failure)
 }
 
-fn naming(session: &Session) -> Naming {
+/// Name of a run, and its command without what may be a secret.
+pub(super) fn naming(session: &Session) -> Naming {
     Naming {
         id: store::new_id(),
         started: store::now_rfc3339(),

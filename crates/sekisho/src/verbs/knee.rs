@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use cli::knee::{ends, finding, known, outlook, span, word};
+use cli::knee::{finding, known, outlook, span, word};
 use cli::text::{Table, message, next, paragraph, rate, sentence, time};
 use cli::{Failure, Session, Verdict, json, progress, say};
 use indicatif::ProgressBar;
 use load::http::Idle;
 use load::lockstep::{Answer, Course};
+use load::probe::Probed;
 use measure::knee::{Knee, KneeSpec, Outcome, Probe, Search, Step, WITH_WARMUP, Why};
 use measure::limit::Limit;
 use measure::{ErrorKind, Interval, RunPart, RunRecord};
@@ -44,9 +45,10 @@ pub(super) trait System {
     ///
     /// # Errors
     /// If it cannot be run.
-    fn alone(&mut self) -> Result<RunRecord, Failure>;
+    fn alone(&self) -> Result<RunRecord, Failure>;
 
-    /// Makes a probe with its number, from 1, of at most this length. `sink` sees each interval.
+    /// Makes a probe with its number, from 1, of at most this length; none if no probe can be made any more, although
+    /// none was an error. `sink` sees each interval.
     ///
     /// # Errors
     /// If it cannot be run at this rate.
@@ -57,12 +59,12 @@ pub(super) trait System {
         length: Duration,
         limit: &Limit,
         sink: &mut dyn FnMut(&Interval),
-    ) -> Result<Outcome, Failure>;
+    ) -> Result<Option<Probed>, Failure>;
 
     /// Takes note of the search before a probe.
     fn follow(&mut self, _spec: &KneeSpec, _search: &Search) {}
 
-    /// Reason that no probe can be made any more, although none was an error.
+    /// Reason that no probe can be made any more.
     fn broken(&self) -> Option<String> {
         None
     }
@@ -265,11 +267,9 @@ fn try_at(
         teller.tick(&line);
         teller.bar.tick();
     };
-    let outcome = system.probe(at, number as u64, length, limit, &mut sink)?;
-    if session.interrupted() || system.broken().is_some() {
-        return Ok(None);
-    }
-    Ok(Some((outcome, begun.elapsed().as_secs_f64())))
+    let probed = system.probe(at, number as u64, length, limit, &mut sink)?;
+    let probed = probed.filter(|_| !session.interrupted());
+    Ok(probed.map(|probed| (probed.outcome, begun.elapsed().as_secs_f64())))
 }
 
 /// Limit whose knee can be looked for.
@@ -296,7 +296,7 @@ pub(super) fn show(
         Some(why) => (Verdict::Invalid, format!("{}; {why}", known(&found.knee, limit))),
     };
     let verdict = if found.interrupted { Verdict::Interrupted } else { verdict };
-    let (low, high) = ends(&found.knee);
+    let (low, high) = found.knee.ends();
     let Course { spec, told: probes } = &found.course;
     if wanted.json {
         let probe = |(probe, outcome): &(Probe, Outcome)| ProbeAnswer {

@@ -10,20 +10,22 @@ use std::time::{Duration, Instant};
 
 use ::load::http::{Idle, Load, Naming};
 use ::load::meeting::{Attendance, Meeting};
+use ::load::probe::Probed;
 use ::tpcc::{Config, verify};
 use clap::{Args as ClapArgs, ValueEnum};
 use cli::text::{paragraph, sentence};
 use cli::{Failure, Session, Verdict, advance, say, store, tool};
 use indicatif::ProgressBar;
-use measure::knee::{Outcome, Probe};
+use measure::knee::Probe;
 use measure::limit::Limit;
-use measure::{Interval, RunPart, RunRecord, Until};
+use measure::{Interval, RunHeader, RunPart, RunRecord, Until};
 use pgload::script::{Protocol, Scripts, Source};
 use pgload::{Plan, PlanSpec, RunError, preflight, probe, record_until};
 use postgres::{Private, StartError};
 use workload::Dist;
 
-use super::knee::{ALONE, System, Wanted, limit, look, no_limit};
+use super::knee::{ALONE, Wanted, limit, no_limit};
+use super::knee_parts::{self, Engine};
 use super::load::{DrawName, LoadArgs, Run, length_s};
 use super::parts;
 use super::run_output::{Measurement, Noun, OutputArgs};
@@ -146,13 +148,20 @@ struct Sql<'a> {
     base: PlanSpec,
 }
 
-impl System for Sql<'_> {
-    fn alone(&mut self) -> Result<RunRecord, Failure> {
+impl Engine for Sql<'_> {
+    type Plan = PlanSpec;
+
+    fn base(&self) -> &PlanSpec {
+        &self.base
+    }
+
+    fn alone(&self) -> Result<RunRecord, Failure> {
         let plan = Plan::new(PlanSpec {
             load: Load::Closed { clients: 1, think: Dist::Constant(0.0) },
             until: Until::Requests(100),
             warmup: Duration::ZERO,
             interval: Duration::from_millis(50),
+            part: RunPart::WHOLE,
             ..self.base.clone()
         });
         let begun = Instant::now();
@@ -170,15 +179,23 @@ impl System for Sql<'_> {
     }
 
     fn probe(
-        &mut self,
+        &self,
         at: Probe,
         number: u64,
         length: Duration,
         limit: &Limit,
         sink: &mut dyn FnMut(&Interval),
-    ) -> Result<Outcome, Failure> {
-        let probed = probe(&self.base, at, number, length, limit, &self.session.interrupt, sink);
-        Ok(probed.map_err(failure)?.outcome)
+    ) -> Result<Probed, Failure> {
+        probe(&self.base, at, number, length, limit, &self.session.interrupt, sink).map_err(failure)
+    }
+
+    fn header(&self) -> Result<RunHeader, Failure> {
+        let plan = Plan::new(self.base.clone()).map_err(Failure::usage)?;
+        Ok(plan.header(naming(self.session)))
+    }
+
+    fn failure(error: RunError) -> Failure {
+        failure(error)
     }
 }
 
@@ -190,6 +207,8 @@ fn look_for_knee(
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
     let base = args.spec(target, scripts, args.load.at(args.load.open(1.0)));
+    let of_part = args.typed(session).map(|typed| typed.for_another_load().line());
+    let part = args.load.parts.part();
     let wanted = Wanted {
         limit: args.load.knee().ok_or_else(no_limit)?,
         budget_s: args.load.budget_s(),
@@ -198,10 +217,11 @@ fn look_for_knee(
         idle: Idle::Sleep,
         more: "`--threads`",
         command: args.command(),
-        command_of_part: args.command(),
-        part: RunPart::WHOLE,
+        command_of_part: of_part.filter(|_| !part.is_whole()).unwrap_or_else(|| args.command()),
+        part,
     };
-    look(&wanted, &mut Sql { args, session, base }, session, out)
+    let meeting = args.load.parts.meeting(args.database.reach())?;
+    knee_parts::run(&wanted, &Sql { args, session, base }, meeting.as_ref(), session, out)
 }
 
 fn measure_all(
@@ -379,7 +399,6 @@ impl PostgresArgs {
     /// Checks that the parts of a run can meet, and press one database.
     fn hold_parts(&self, runs: usize) -> Result<(), Failure> {
         self.load.parts.holds(runs)?;
-        self.load.parts.holds_no_knee(self.load.knee(), &self.command())?;
         let meeting = self.load.parts.meeting(self.database.reach())?;
         if meeting.is_some() && !self.database.is_named() {
             return Err(Failure::Usage(

@@ -13,6 +13,7 @@ mod invalid;
 mod json;
 mod knee;
 mod knee_http;
+mod knee_parts;
 mod load;
 mod loop_report;
 mod measure;

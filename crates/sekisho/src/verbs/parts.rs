@@ -7,7 +7,7 @@ use std::time::Duration;
 use advise::Span;
 use clap::Args as ClapArgs;
 use cli::Failure;
-use cli::text::{next, paragraph, pasted, quoted, shell_word, time};
+use cli::text::{next, paragraph, shell_word, time};
 use indicatif::ProgressBar;
 use load::http::Reach;
 use load::meeting::{MeetError, Meeting};
@@ -16,14 +16,12 @@ use measure::{PartRecord, RunPart, RunRecord};
 
 use databases::{PRESSES, out_of_reach};
 
-use super::expectation::Expectation;
-
 #[derive(ClapArgs)]
 #[command(next_help_heading = "Parts")]
 pub(super) struct PartArgs {
     /// This is part K of N processes that share the load, on as many machines: start each with the same
     /// arguments but for this one. Clients, rate, requests and seed are those of all parts together, threads
-    /// and connections those of each. With --knee (HTTP alone) part 1 decides each probe by what all have
+    /// and connections those of each. With --knee part 1 decides each probe by what all have
     /// seen, and all tell the same knee
     #[arg(long, value_name = "K/N", requires = "meet")]
     part: Option<RunPart>,
@@ -54,31 +52,6 @@ impl PartArgs {
             ));
         }
         Ok(())
-    }
-
-    /// Checks that a part does not look for a knee, where only one process can. `command` is that of one run, without
-    /// its load.
-    ///
-    /// # Errors
-    /// It does.
-    pub(super) fn holds_no_knee(
-        &self,
-        knee: Option<&Expectation>,
-        command: &str,
-    ) -> Result<(), Failure> {
-        let (Some(part), Some(limit), Some(meet)) = (self.part, knee, &self.meet) else {
-            return Ok(());
-        };
-        let meet = quoted(meet);
-        let part = format!("{command} --rate 1000/s --part {part} --meet {meet}");
-        let merge = format!("sekisho measure merge RECORD... --expect '{limit}'");
-        Err(Failure::Usage(format!(
-            "the knee of SQL is looked for by one process, and not by `--part`: leave `--part` out; or try one rate \
-             after the other with all parts, judge each, and go on between the highest that holds and the lowest \
-             that fails:\n\n{}{}",
-            pasted(&part, " \\"),
-            pasted(&merge, " \\")
-        )))
     }
 
     /// The meeting of the parts, if this is one of several.

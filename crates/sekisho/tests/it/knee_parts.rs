@@ -1,4 +1,4 @@
-//! `sekisho measure http --knee --part`: several processes look for one knee in step.
+//! `sekisho measure ... --knee --part`: several processes look for one knee in step.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,6 +12,7 @@ use crate::clockwork::Clockwork;
 use crate::command::{Ended, PATIENCE, Running, sekisho, start};
 use crate::parts::meeting_place;
 use crate::site::alone;
+use crate::tpcc::database;
 
 /// Five places of 10 ms: 500 requests a second, however many processes ask.
 fn clockwork() -> Clockwork {
@@ -23,6 +24,11 @@ const SEARCH: [&str; 6] = ["--arrivals", "fixed", "--duration", "500ms", "--pref
 
 /// Starts the same search in so many parts.
 fn search(scratch: &Scratch, of: u32, words: &[&str]) -> Vec<Running> {
+    search_of(scratch, of, &[&["http"], words, &SEARCH].concat())
+}
+
+/// The same of whatever is measured.
+fn search_of(scratch: &Scratch, of: u32, words: &[&str]) -> Vec<Running> {
     let place = meeting_place();
     (1..=of)
         .map(|number| {
@@ -30,7 +36,7 @@ fn search(scratch: &Scratch, of: u32, words: &[&str]) -> Vec<Running> {
             fs::create_dir(&folder).expect("a folder of our own");
             let part = format!("{number}/{of}");
             let own = ["--part", &part, "--meet", &place];
-            start(&folder, &[&["measure", "http"], words, &SEARCH, &own].concat())
+            start(&folder, &[&["measure"], words, &own].concat())
         })
         .collect()
 }
@@ -64,6 +70,31 @@ fn two_parts_find_the_knee_that_one_process_finds_and_tell_the_same() {
     for knee in [&knees[0], &one] {
         assert!(is_at_the_places(knee), "{knee}");
     }
+}
+
+/// The story: the knee of SQL was looked for by one process alone. Each probe opens its connections anew, which takes a
+/// while, so that the parts begin when all of them are ready.
+#[test]
+fn two_parts_find_the_knee_of_own_sql_and_tell_the_same() {
+    let _alone = alone();
+    let (scratch, url) = (Scratch::new(), database("knee_parts"));
+    let script = scratch.join("slow.sql");
+    // A connection does a hundred a second at most, and each part has one.
+    fs::write(&script, "select pg_sleep(0.01);\n").expect("a folder of our own");
+    let script = script.display().to_string();
+    let words = ["postgres", &script, "--db", &url, "--connections", "1", "--knee", "p90<200ms"];
+    let short = ["--duration", "1s", "--budget", "40s", "--json"];
+    let parts = search_of(&scratch, 2, &[&words[..], &short].concat());
+    let ended: Vec<Ended> = parts.into_iter().map(|part| part.ended(PATIENCE)).collect();
+    let knees: Vec<Value> = ended.iter().map(|part| part.object("knee")).collect();
+    assert_eq!(ended[0].code, ended[1].code, "{ended:?}");
+    assert!([0, 4].contains(&ended[0].code), "{ended:?}");
+    for key in ["knee_low_per_s", "knee_high_per_s", "probes", "broken"] {
+        assert_eq!(knees[0][key], knees[1][key], "all parts tell the same");
+    }
+    let high = knees[0]["knee_high_per_s"].as_f64().unwrap_or_else(|| panic!("{ended:?}"));
+    // Within a second four times as many must be seen to wait.
+    assert!(high > 40.0 && high < 800.0, "{high}: {ended:?}");
 }
 
 #[test]
@@ -118,7 +149,7 @@ fn an_interrupt_in_one_part_ends_all_with_what_is_known() {
 }
 
 #[test]
-fn parts_of_different_searches_and_a_search_of_sql_are_refused() {
+fn parts_of_different_searches_are_refused() {
     let _alone = alone();
     let (server, scratch) = (clockwork(), Scratch::new());
     let url = format!("http://{}/", server.address());
@@ -140,14 +171,4 @@ fn parts_of_different_searches_and_a_search_of_sql_are_refused() {
     );
     first.signal("INT");
     assert_eq!(first.ended(PATIENCE).code, 130);
-    let folder = scratch.join("");
-    fs::write(folder.join("s.sql"), "SELECT 1;\n").expect("a folder of our own");
-    let words = ["measure", "postgres", "s.sql", "--db", "postgres://a@127.0.0.1:1/a"];
-    let part = ["--part", "2/2", "--meet", &place, "--knee", "p90<50ms"];
-    let refused = sekisho(&folder, &[&words[..], &part].concat());
-    assert_eq!(refused.code, 2, "{refused:?}");
-    let said = flat(&refused.err);
-    assert!(said.contains("the knee of SQL is looked for by one process"), "{refused:?}");
-    assert!(said.contains(&format!("--rate 1000/s --part 2/2 --meet {place}")), "{refused:?}");
-    assert!(said.contains("sekisho measure merge RECORD... --expect 'p90<50ms'"), "{refused:?}");
 }
