@@ -306,9 +306,7 @@ fn pasted_to(width: Width, text: &str, mark: &str) -> String {
 /// A path as one word of a shell, which no program takes for an option.
 pub fn shell_word(path: &std::path::Path) -> String {
     let text = path.display().to_string();
-    let text = if text.starts_with('-') { format!("./{text}") } else { text };
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+:$".contains(c);
-    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    quoted(&if text.starts_with('-') { format!("./{text}") } else { text })
 }
 
 /// A space and an option with its value, as a shell reads it again. A value that begins with `-` is
@@ -478,6 +476,8 @@ mod tests {
         assert_eq!(path, r"'/a b/it'\''s'");
         assert_eq!(shell_word(std::path::Path::new("/var/lib_1/x-y")), "/var/lib_1/x-y");
         assert_eq!(shell_word(std::path::Path::new("-x")), "./-x");
+        // The story: a file with a dollar in its name was told without quotes, and a shell took it for a variable.
+        assert_eq!(shell_word(std::path::Path::new("a$HOME")), "'a$HOME'");
         assert_eq!(option("of", "-it's a"), r" --of='-it'\''s a'");
         assert_eq!(option("of", "cpu"), " --of cpu");
         let call = r"x 'it'\''s a' 'b\' c";

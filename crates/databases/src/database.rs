@@ -7,6 +7,7 @@ use ::load::{Reach, ReachError};
 use ::tpcc::{Config, PlaceError, SslMode, Verify};
 use clap::Args as ClapArgs;
 use cli::Failure;
+use cli::text::quoted;
 use monitor::{Authorities, Negotiation, ServerTls, Tls, TlsMode, TlsVersion};
 
 /// Folders in which PostgreSQL's own packages put the socket.
@@ -171,16 +172,6 @@ fn without_password(url: &str) -> String {
     let options =
         if options.is_empty() { String::new() } else { format!("?{}", options.join("&")) };
     format!("{scheme}://{user}{place}{options}")
-}
-
-/// A word that a shell takes as it is.
-pub fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@=%,".contains(c);
-    if word.chars().all(is_plain) {
-        word.into()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 fn variable(name: &str) -> Option<String> {

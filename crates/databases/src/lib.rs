@@ -7,5 +7,5 @@ mod database;
 mod passfile;
 mod private;
 
-pub use database::{DatabaseArgs, PRESSES, STANDS_BEFORE, out_of_reach, quoted, reach, server};
+pub use database::{DatabaseArgs, PRESSES, STANDS_BEFORE, out_of_reach, reach, server};
 pub use private::PrivateArgs;

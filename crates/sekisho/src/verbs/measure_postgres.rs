@@ -13,7 +13,7 @@ use ::load::meeting::{Attendance, Meeting};
 use ::load::probe::Probed;
 use ::tpcc::{Config, verify};
 use clap::{Args as ClapArgs, ValueEnum};
-use cli::text::{paragraph, sentence};
+use cli::text::{paragraph, quoted, sentence};
 use cli::{Failure, Session, Verdict, advance, say, store, tool};
 use indicatif::ProgressBar;
 use measure::knee::Probe;
@@ -30,8 +30,8 @@ use super::load::{DrawName, LoadArgs, Run, length_s};
 use super::parts;
 use super::run_output::{Measurement, Noun, OutputArgs};
 use super::typed::Typed;
+use databases::DatabaseArgs;
 use databases::PrivateArgs;
-use databases::{DatabaseArgs, quoted};
 
 /// Text where no script is given.
 const NO_SCRIPT: &str = "no script is given: write the SQL of one transaction into a file, such as\n\n    \
