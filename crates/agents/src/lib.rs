@@ -34,7 +34,7 @@ pub use message::{
     Audience, DeadLetter, Delivery, Destination, Entry, Envelope, Epoch, Key, MessageId,
     Notification, NotificationKey, Outgoing, Priority, Seq, TimerName,
 };
-pub use partition::{Action, Counts, Event, LoadWay, Partition, Refusal};
+pub use partition::{Action, Counts, Event, LoadWay, Partition, PartitionView, Refusal};
 #[cfg(feature = "planted")]
 pub use planted::Planted;
 pub use spec::{PartitionError, PartitionSpec};

@@ -25,6 +25,7 @@ mod known;
 mod pass;
 mod relay;
 mod run;
+mod view;
 mod waiting;
 
 use dividers::Dividers;
@@ -33,6 +34,7 @@ use known::Known;
 use pass::Pass;
 use relay::Relay;
 use run::{Batch, Committing};
+pub use view::PartitionView;
 
 /// A happening outside of the core.
 #[derive(Clone, Debug)]
@@ -174,6 +176,8 @@ pub struct Counts {
     pub hits: u64,
     /// Agents that were loaded.
     pub loads: u64,
+    /// Agents that ran in the interactive lane.
+    pub urgent: u64,
     /// Passes that have ended.
     pub passes: u64,
     /// Commits that took place.
@@ -273,6 +277,7 @@ impl<A: Agent> Partition<A> {
         for entry in snapshot.log {
             it.take_in(entry);
         }
+        it.window.reopened(now, it.spec.id_window);
         it.resume();
         Ok(it)
     }

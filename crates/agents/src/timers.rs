@@ -62,6 +62,11 @@ impl Timers {
         Some(first)
     }
 
+    /// Number of timers that are set.
+    pub(crate) fn len(&self) -> usize {
+        self.timers.len()
+    }
+
     pub(crate) fn next_due(&self) -> Option<Time> {
         self.due.first().map(|&(due, ..)| due)
     }

@@ -22,6 +22,9 @@ pub(crate) struct Window<M> {
     /// Messages whose ids are remembered, the oldest first.
     ages: VecDeque<(Time, Seq, MessageId)>,
     trimmed: Seq,
+    /// Time without an owner before this one, and the moment up to which ids are remembered so much longer: a
+    /// client may have waited for an owner with a message that was accepted.
+    gap: (Duration, Time),
 }
 
 #[derive(Debug)]
@@ -34,7 +37,15 @@ struct Slot<M> {
 impl<M> Window<M> {
     pub(crate) fn new(low: Seq, trimmed: Seq) -> Window<M> {
         let (slots, ids, ages) = (VecDeque::new(), BTreeMap::new(), VecDeque::new());
-        Window { slots, low, bytes: 0, ids, ages, trimmed }
+        let gap = (Duration::ZERO, Time::ZERO);
+        Window { slots, low, bytes: 0, ids, ages, trimmed, gap }
+    }
+
+    /// The log ends here for a new owner: ids of the time before its end are remembered for `window` from now on.
+    pub(crate) fn reopened(&mut self, now: Time, window: Duration) {
+        if let Some((last, ..)) = self.ages.back() {
+            self.gap = (now.since(*last), now + window);
+        }
     }
 
     /// A message that is durable, with the memory that its content takes. `done` if it has taken
@@ -116,6 +127,8 @@ impl<M> Window<M> {
     /// Forgets the ids of messages that took effect and are older than `window`; the last message
     /// before all that are remembered.
     pub(crate) fn trim(&mut self, now: Time, window: Duration) -> Seq {
+        let (gap, until) = self.gap;
+        let window = if now < until { window + gap } else { window };
         while let Some(&(at, seq, id)) = self.ages.front()
             && seq <= self.low
             && at + window <= now
@@ -139,4 +152,47 @@ pub(crate) fn entry_bytes(to: &Destination, content: u64) -> u64 {
         _ => 0,
     };
     ENTRY_BYTES + keys + content
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{Audience, Envelope, Key, Priority};
+
+    const SPAN: Duration = Duration::from_secs(600);
+
+    fn second(second: u64) -> Time {
+        Time::from_nanos(second * 1_000_000_000)
+    }
+
+    fn entry(n: u64, at: Time) -> Entry<()> {
+        let envelope = Envelope {
+            id: Some(MessageId(n.into())),
+            sender: 0,
+            to: Destination::One(Key(1)),
+            audience: Audience::Everyone,
+            priority: Priority::Normal,
+            message: (),
+        };
+        Entry { seq: Seq(n), at, envelope }
+    }
+
+    /// A source that was killed between its messages and its mark offers them again. If the server was down for
+    /// longer than ids are remembered, they counted twice.
+    #[test]
+    fn ids_are_remembered_for_their_span_of_a_new_owner() {
+        let mut window: Window<()> = Window::new(Seq(2), Seq(0));
+        window.push(entry(1, second(100)), 0, true);
+        window.push(entry(2, second(1_000)), 0, true);
+        // A day later.
+        let opened = second(87_400);
+        window.reopened(opened, SPAN);
+        window.trim(opened, SPAN);
+        assert_eq!(window.of_id(MessageId(2)), Some(Seq(2)));
+        assert_eq!(window.of_id(MessageId(1)), None, "it was forgotten before the end");
+        window.trim(opened + (SPAN - Duration::from_nanos(1)), SPAN);
+        assert_eq!(window.of_id(MessageId(2)), Some(Seq(2)));
+        assert_eq!(window.trim(opened + SPAN, SPAN), Seq(2));
+        assert_eq!(window.of_id(MessageId(2)), None);
+    }
 }

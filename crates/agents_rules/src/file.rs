@@ -1,9 +1,8 @@
 //! Reading a file of rules: whatever is wrong is told with its line, its column, its cause and the
 //! nearest right spelling.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,10 +12,10 @@ use jiff::tz::TimeZone;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::destination::DestinationEntry;
 use crate::expression::{Expression, Name, Slot, Way, Wrong};
 use crate::rules::{
-    self, Delivered, Destination, KeyKind, MessageRules, Rule, Rules, Source, StateField, Webhook,
-    way_out,
+    self, Destination, KeyKind, MessageRules, Rule, Rules, Source, StateField, way_out,
 };
 use crate::threshold::{BAND, Threshold};
 use crate::value::{Kind, Value, stable_hash};
@@ -24,7 +23,7 @@ use crate::value::{Kind, Value, stable_hash};
 /// The cause why a file has no rules: its place, what is wrong, and the way out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct RulesError(String);
+pub struct RulesError(pub(crate) String);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -112,20 +111,6 @@ enum RearmEntry {
     After(String),
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct DestinationEntry {
-    webhook: Option<Spanned<String>>,
-    log: Option<Spanned<String>>,
-    secret_env: Option<Spanned<String>>,
-    secret_file: Option<Spanned<String>>,
-    slots: Option<Spanned<u32>>,
-    timeout: Option<Spanned<String>>,
-    give_up: Option<Spanned<String>>,
-    #[serde(default)]
-    public: bool,
-}
-
 impl Rules {
     /// The rules of a file; `name` is that of the file, for errors.
     ///
@@ -160,12 +145,12 @@ impl Rules {
     }
 }
 
-struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     name: &'a str,
     text: &'a str,
 }
 
-type Read<T> = Result<T, RulesError>;
+pub(crate) type Read<T> = Result<T, RulesError>;
 
 /// The parts of a file that a rule may name.
 struct Declared<'a> {
@@ -177,13 +162,13 @@ struct Declared<'a> {
 }
 
 impl Reader<'_> {
-    fn wrong<T>(&self, span: Range<usize>, cause: &str) -> Read<T> {
+    pub(crate) fn wrong<T>(&self, span: Range<usize>, cause: &str) -> Read<T> {
         Err(RulesError(scenario_file::at(self.name, self.text, span, cause)))
     }
 
     fn rules(&self, file: &FileEntry) -> Read<Rules> {
         let state = self.state(file)?;
-        let destinations = self.destinations(file)?;
+        let destinations = self.destinations(&file.destinations, &state)?;
         let mut messages = Vec::new();
         let mut names = Vec::new();
         for (name, entry) in &file.messages {
@@ -427,7 +412,7 @@ impl Reader<'_> {
     }
 
     /// The place of a name among those known.
-    fn named<'k>(
+    pub(crate) fn named<'k>(
         &self,
         name: &Spanned<String>,
         kind: &str,
@@ -463,7 +448,7 @@ impl Reader<'_> {
         }
     }
 
-    fn span(&self, text: &Spanned<String>) -> Read<Duration> {
+    pub(crate) fn span(&self, text: &Spanned<String>) -> Read<Duration> {
         duration(text.get_ref()).or_else(|cause| self.wrong(text.span(), &cause))
     }
 
@@ -525,70 +510,10 @@ impl Reader<'_> {
             ),
         }
     }
-
-    fn destinations(&self, file: &FileEntry) -> Read<Vec<Destination>> {
-        let mut all = Vec::new();
-        let mut logs = BTreeSet::new();
-        for (name, entry) in &file.destinations {
-            let it = entry.get_ref();
-            let to = self.way(name, entry)?;
-            if let Delivered::Log(path) = &to
-                && !logs.insert(path.clone())
-            {
-                return self.wrong(entry.span(), "two destinations write to one file");
-            }
-            let slots = it.slots.as_ref().map_or(4, |slots| *slots.get_ref());
-            if !(1..=1_000).contains(&slots) {
-                let span = it.slots.as_ref().map_or(entry.span(), Spanned::span);
-                return self.wrong(span, "a destination has 1 to 1,000 slots");
-            }
-            let span = |text: &Option<Spanned<String>>, usual: u64| match text {
-                Some(text) => self.span(text),
-                None => Ok(Duration::from_secs(usual)),
-            };
-            all.push(Destination {
-                name: name.clone(),
-                to,
-                slots,
-                timeout: span(&it.timeout, 10)?,
-                give_up: span(&it.give_up, 86_400)?,
-            });
-        }
-        Ok(all)
-    }
-
-    fn way(&self, name: &str, entry: &Spanned<DestinationEntry>) -> Read<Delivered> {
-        let it = entry.get_ref();
-        match (&it.webhook, &it.log) {
-            (Some(url), None) => {
-                if !["http://", "https://"].iter().any(|scheme| url.get_ref().starts_with(scheme)) {
-                    return self.wrong(url.span(), "a URL begins with http:// or https://");
-                }
-                if let (Some(_), Some(file)) = (&it.secret_env, &it.secret_file) {
-                    return self
-                        .wrong(file.span(), "one secret signs: `secret-env` or `secret-file`");
-                }
-                Ok(Delivered::Webhook(Webhook {
-                    url: url.get_ref().clone(),
-                    secret_env: it.secret_env.as_ref().map(|it| it.get_ref().clone()),
-                    secret_file: it.secret_file.as_ref().map(|it| PathBuf::from(it.get_ref())),
-                    public: it.public,
-                }))
-            }
-            (None, Some(path)) => {
-                let path = path.get_ref();
-                Ok(Delivered::Log((path != "-").then(|| PathBuf::from(path))))
-            }
-            _ => self.wrong(
-                entry.span(),
-                &format!("`{name}` needs one way: `webhook = \"http://...\"` or `log = \"FILE\"`"),
-            ),
-        }
-    }
 }
 
 /// A span above 0, such as `10m`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(span) if !span.is_zero() => Ok(span),
         _ => Err(format!("`{text}` is no span above 0 such as \"30s\", \"10m\" or \"2h\"")),

@@ -36,6 +36,7 @@
 
 mod agent;
 mod changes;
+mod destination;
 mod expression;
 mod file;
 mod history;
@@ -52,7 +53,7 @@ pub use history::Decision;
 pub use judged::{Judged, Judgement, Replay};
 pub use message::{Message, MessageError};
 pub use rules::{
-    Delivered, Destination, FieldChange, KeyKind, KeyKindChanged, RuleChange, RuleSummary, Rules,
-    Way, Webhook,
+    Delivered, Destination, Digest, Email, FieldChange, KeyKind, KeyKindChanged, MailSecurity,
+    RuleChange, RuleSummary, Rules, Way, Webhook,
 };
 pub use value::{Kind, Value};

@@ -138,6 +138,19 @@ pub struct Destination {
     pub timeout: Duration,
     /// Time after which one that did not arrive is a dead letter.
     pub give_up: Duration,
+    /// Several notifications of one user leave in one delivery.
+    pub digest: Option<Digest>,
+}
+
+/// A delivery of several notifications of one user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Digest {
+    /// Time for which the first of them waits for others.
+    pub every: Duration,
+    /// Number of them that leave at once, 1 to 1,000.
+    pub count: u32,
+    /// The field of the state that says whose a notification is; `None` for its agent.
+    pub by: Option<String>,
 }
 
 /// The way of a notification.
@@ -147,6 +160,44 @@ pub enum Delivered {
     Webhook(Webhook),
     /// A line of JSON in a file; `None` for standard output.
     Log(Option<PathBuf>),
+    /// A mail by SMTP.
+    Email(Email),
+}
+
+/// The protection of a connection to a mail server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MailSecurity {
+    /// TLS from the first byte.
+    Tls,
+    /// TLS after STARTTLS; without it nothing is sent.
+    StartTls,
+    /// None: others on the way can read the mails.
+    Plain,
+}
+
+/// A mail by way of a mail server.
+#[derive(Clone, Debug)]
+pub struct Email {
+    /// The host of the mail server.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// The protection of the connection.
+    pub security: MailSecurity,
+    /// The address of the sender.
+    pub from: String,
+    /// The addresses of the receivers, at least one.
+    pub to: Vec<String>,
+    /// The user at the mail server; its password is the secret.
+    pub user: Option<String>,
+    /// The variable of the environment with the password.
+    pub secret_env: Option<String>,
+    /// The file with it.
+    pub secret_file: Option<PathBuf>,
+    /// The file of an authority that the mail server's certificate is of, besides the machine's own.
+    pub ca_file: Option<PathBuf>,
+    /// True if it may lead to a public address.
+    pub public: bool,
 }
 
 /// A request to a server of the user's.
@@ -282,6 +333,12 @@ impl Rules {
     /// The names of the messages.
     pub fn messages(&self) -> impl Iterator<Item = &str> {
         self.messages.iter().map(|message| message.name.as_str())
+    }
+
+    /// The names of the fields of a message; none if there is no such message.
+    pub fn fields(&self, message: &str) -> impl Iterator<Item = &str> {
+        let of = self.messages.iter().filter(move |it| it.name == message);
+        of.flat_map(|it| it.fields.iter().map(|(name, _)| name.as_str()))
     }
 
     /// The name of a rule that a [notification](agents::NotificationKey) names; `None` if the file has it no

@@ -113,8 +113,10 @@ pub struct UndeliveredView {
     pub n: u64,
     /// The destination.
     pub destination: String,
-    /// The stable name of the notification.
+    /// The stable name of the notification, or of a digest of several.
     pub id: String,
+    /// The names of the notifications of a digest; empty if it is none.
+    pub members: Vec<String>,
     /// Attempts so far.
     pub attempts: u32,
     /// True if it is given up until somebody resends it; else it is tried again.

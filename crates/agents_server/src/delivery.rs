@@ -1,7 +1,7 @@
 //! Delivery of notifications: a gate for each destination, with slots of its own. What a destination does
 //! not take at once is kept apart, so that the outbox and the other destinations go on.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -13,15 +13,18 @@ use std::thread;
 use std::time::Duration;
 
 use agents::NotificationKey;
-use agents_rules::Rules;
+use agents_rules::{Digest, Rules};
 use bytes::Bytes;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::clock;
+use crate::digest::{User, Window, named};
 use crate::kept::{Kept, Shelf};
+use crate::mail::Mail;
 use crate::partition::Parcel;
+use crate::unsent::Unsent;
 use crate::webhook::Target;
 
 /// Notifications that wait for a slot of a destination; beyond it they are kept apart.
@@ -30,6 +33,8 @@ const QUEUE: usize = 256;
 const PAUSE: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(300));
 /// Pause before it is tried again to keep one.
 const KEEP_AGAIN: Duration = Duration::from_secs(1);
+/// Digests that are made with one call for durability.
+const DIGESTS: usize = 1_000;
 /// Notifications that a stream can go back to.
 const RECENT: usize = 10_000;
 
@@ -38,6 +43,7 @@ pub(crate) enum Means {
     Webhook(Box<Target>),
     /// A file that was opened; `None` for standard output.
     Log(Option<PathBuf>),
+    Mail(Box<Mail>),
 }
 
 /// The parameters of a destination.
@@ -47,6 +53,47 @@ pub(crate) struct Outlet {
     pub(crate) slots: usize,
     pub(crate) timeout: Duration,
     pub(crate) give_up: Duration,
+    pub(crate) digest: Option<Digest>,
+}
+
+/// The numbers of a destination, for whoever looks at it.
+#[derive(Debug)]
+pub(crate) struct OutletFigures {
+    /// The way: webhook, mail or log.
+    pub(crate) means: &'static str,
+    pub(crate) slots: usize,
+    pub(crate) in_flight: AtomicU64,
+    /// Notifications that arrived there.
+    pub(crate) delivered: AtomicU64,
+    /// Attempts that failed.
+    pub(crate) failed: AtomicU64,
+    /// Those of them in a row.
+    pub(crate) failures: AtomicU64,
+    last_error: Mutex<Option<String>>,
+}
+
+impl OutletFigures {
+    fn of(outlet: &Outlet) -> OutletFigures {
+        let means = match outlet.means {
+            Means::Webhook(_) => "webhook",
+            Means::Mail(_) => "mail",
+            Means::Log(_) => "log",
+        };
+        OutletFigures {
+            means,
+            slots: outlet.slots,
+            in_flight: AtomicU64::new(0),
+            delivered: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            last_error: Mutex::new(None),
+        }
+    }
+
+    /// The cause of the last failure.
+    pub(crate) fn last_error(&self) -> Option<String> {
+        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// A notification that was fired, for streams.
@@ -68,6 +115,8 @@ pub(crate) struct Board {
     pub(crate) failed: AtomicU64,
     pub(crate) in_flight: AtomicU64,
     last_error: Mutex<Option<String>>,
+    /// The destinations of the file.
+    outlets: Mutex<BTreeMap<String, Arc<OutletFigures>>>,
     /// The last deliveries: name of the notification, destination, moment.
     arrived: Mutex<VecDeque<(String, String, u64)>>,
 }
@@ -77,7 +126,11 @@ impl Board {
     pub(crate) fn told(&self, key: &str) -> Option<String> {
         let mut told: Vec<String> = Vec::new();
         for kept in self.shelf().of_key(key) {
-            let state = if kept.is_dead { "given up" } else { "kept, and tried again" };
+            let state = match (&kept.user, kept.is_dead) {
+                (Some(_), _) => "not sent yet",
+                (None, true) => "given up",
+                (None, false) => "kept, and tried again",
+            };
             let (to, attempts) = (&kept.destination, kept.attempts);
             told.push(format!("{to}: {state}; attempts: {attempts}; {}", kept.cause));
         }
@@ -112,6 +165,7 @@ impl Board {
             failed: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
             last_error: Mutex::new(None),
+            outlets: Mutex::default(),
             arrived: Mutex::new(VecDeque::new()),
         })
     }
@@ -122,6 +176,11 @@ impl Board {
 
     pub(crate) fn last_error(&self) -> Option<String> {
         self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The destinations of the file, by name.
+    pub(crate) fn outlets(&self) -> BTreeMap<String, Arc<OutletFigures>> {
+        self.outlets.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn disk_failed(&self, error: &io::Error) {
@@ -163,6 +222,30 @@ struct Item {
     rest: Arc<Rest>,
 }
 
+impl Item {
+    /// The same as it is kept for a destination that did not take it.
+    fn kept(&self, destination: &str, cause: String) -> Kept {
+        Kept {
+            destination: destination.to_owned(),
+            key: self.key.clone(),
+            payload: String::from_utf8_lossy(&self.payload).into_owned(),
+            since_ns: clock::now().as_nanos(),
+            attempts: 1,
+            is_dead: false,
+            cause,
+            user: None,
+            members: Vec::new(),
+        }
+    }
+
+    /// The same as it waits for a digest.
+    fn gathered(&self, destination: &str, digest: &Digest) -> Kept {
+        let user = User::of(digest.by.as_deref(), &self.payload);
+        let cause = format!("it waits for the digest of {}", user.name);
+        Kept { attempts: 0, user: Some(user), ..self.kept(destination, cause) }
+    }
+}
+
 /// The part of a notification that its items share: it is done with the last of them.
 struct Rest {
     left: AtomicUsize,
@@ -188,20 +271,23 @@ pub(crate) enum ToDeliver {
 /// Gives each notification to the destinations of its rule. A rule that the file has no more notifies those
 /// that it did as long as the server runs, for what it had fired before.
 pub(crate) async fn dispatch(mut inputs: mpsc::UnboundedReceiver<ToDeliver>, board: Arc<Board>) {
-    let mut queues: HashMap<String, mpsc::Sender<Item>> = HashMap::new();
+    let mut queues: HashMap<String, (mpsc::Sender<Item>, Arc<Outlet>)> = HashMap::new();
     let mut routes: HashMap<u32, Vec<String>> = HashMap::new();
     let mut running = JoinSet::new();
     while let Some(input) = inputs.recv().await {
         let parcel = match input {
             ToDeliver::Parcel(parcel) => parcel,
             ToDeliver::Routes(rules, outlets) => {
+                let mut shown = BTreeMap::new();
                 for outlet in outlets {
                     let (queue, queued) = mpsc::channel(QUEUE);
                     let runner = Runner::new(outlet, board.clone());
+                    shown.insert(runner.outlet.name.clone(), runner.figures.clone());
                     // One that had the name ends with what it has.
-                    queues.insert(runner.outlet.name.clone(), queue);
+                    queues.insert(runner.outlet.name.clone(), (queue, runner.outlet.clone()));
                     running.spawn(runner.run(queued));
                 }
+                *board.outlets.lock().unwrap_or_else(PoisonError::into_inner) = shown;
                 for (rule, names) in rules.routes() {
                     routes.insert(rule, names.into_iter().map(str::to_owned).collect());
                 }
@@ -220,32 +306,22 @@ pub(crate) async fn dispatch(mut inputs: mpsc::UnboundedReceiver<ToDeliver>, boa
         let left = AtomicUsize::new(to.len());
         let rest = Arc::new(Rest { left, parcel: Mutex::new(Some(parcel)) });
         for name in to {
-            let queue = &queues[name];
+            let (queue, outlet) = &queues[name];
             let item = Item { key: key.clone(), payload: payload.clone(), rest: rest.clone() };
-            if let Err(unsent) = queue.try_send(item) {
+            if let Some(digest) = &outlet.digest {
+                let kept = item.gathered(name, digest);
+                tokio::spawn(keep(board.clone(), item, kept));
+            } else if let Err(unsent) = queue.try_send(item) {
                 let item = unsent.into_inner();
-                tokio::spawn(keep(
-                    board.clone(),
-                    name.clone(),
-                    item,
-                    "its slots were taken".into(),
-                ));
+                let kept = item.kept(name, "its slots were taken".to_owned());
+                tokio::spawn(keep(board.clone(), item, kept));
             }
         }
     }
 }
 
 /// Keeps an item apart, durably. As long as that cannot be, it stays in the outbox, and is tried again.
-async fn keep(board: Arc<Board>, destination: String, item: Item, cause: String) {
-    let kept = Kept {
-        destination,
-        key: item.key.clone(),
-        payload: String::from_utf8_lossy(&item.payload).into_owned(),
-        since_ns: clock::now().as_nanos(),
-        attempts: 1,
-        is_dead: false,
-        cause,
-    };
+async fn keep(board: Arc<Board>, item: Item, kept: Kept) {
     loop {
         let (told, done) = oneshot::channel();
         // Its thread ends with the board alone.
@@ -284,8 +360,9 @@ fn keep_all(shelf: &Mutex<Shelf>, to_keep: &Receiver<ToKeep>) {
 
 struct Runner {
     outlet: Arc<Outlet>,
+    figures: Arc<OutletFigures>,
     board: Arc<Board>,
-    attempts: JoinSet<(Attempt, Result<(), String>)>,
+    attempts: JoinSet<(Attempt, Result<(), Unsent>)>,
     /// Failures in a row, and the moment before which nothing is tried after them.
     failures: u32,
     until: Instant,
@@ -301,6 +378,7 @@ enum Attempt {
 impl Runner {
     fn new(outlet: Outlet, board: Arc<Board>) -> Runner {
         Runner {
+            figures: Arc::new(OutletFigures::of(&outlet)),
             outlet: Arc::new(outlet),
             board,
             attempts: JoinSet::new(),
@@ -321,7 +399,8 @@ impl Runner {
                 item = queue.recv(), if has_room || self.failures > 0 => match item {
                     None => break,
                     Some(item) if self.failures > 0 => {
-                        self.keep(item, "the one before failed".to_owned());
+                        let kept = item.kept(&self.outlet.name, "the one before failed".to_owned());
+                        tokio::spawn(keep(self.board.clone(), item, kept));
                     }
                     Some(item) => self.start(Attempt::Fresh(item)),
                 },
@@ -338,7 +417,10 @@ impl Runner {
                         Err(_) => self.fails(),
                     }
                 }
-                _ = look.tick(), if has_room && !is_down => self.take_up(slots),
+                _ = look.tick(), if has_room && !is_down => {
+                    self.digest().await;
+                    self.take_up(slots);
+                }
                 _ = sleep_until(self.until), if is_down => {}
             }
         }
@@ -347,6 +429,23 @@ impl Runner {
             if let Ok((attempt, result)) = ended {
                 self.ended(attempt, result).await;
             }
+        }
+    }
+
+    /// Makes the digests that are due.
+    async fn digest(&mut self) {
+        let (board, outlet) = (self.board.clone(), self.outlet.clone());
+        let Some(digest) = &outlet.digest else {
+            // One that had the name may have made some.
+            return board.shelf().release(&outlet.name);
+        };
+        let window = Window { every: digest.every, count: digest.count as usize };
+        let made = tokio::task::spawn_blocking(move || {
+            let now = clock::now().as_nanos();
+            board.shelf().digest(&outlet.name, window, now, DIGESTS)
+        });
+        if let Err(error) = made.await.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            self.board.disk_failed(&error);
         }
     }
 
@@ -377,38 +476,51 @@ impl Runner {
         };
         let outlet = self.outlet.clone();
         self.board.in_flight.fetch_add(1, Ordering::Relaxed);
+        self.figures.in_flight.fetch_add(1, Ordering::Relaxed);
         self.attempts.spawn(async move {
             let limit = outlet.timeout;
             let result = timeout(limit, outlet.send(&key, payload)).await;
             let late = || format!("no answer within {}", humantime::format_duration(limit));
-            (attempt, result.unwrap_or_else(|_| Err(late())))
+            (attempt, result.unwrap_or_else(|_| Err(late().into())))
         });
     }
 
-    async fn ended(&mut self, attempt: Attempt, result: Result<(), String>) {
+    async fn ended(&mut self, attempt: Attempt, result: Result<(), Unsent>) {
         self.board.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.figures.in_flight.fetch_sub(1, Ordering::Relaxed);
+        if let Err(Unsent { cause, .. }) = &result {
+            self.figures.failed.fetch_add(1, Ordering::Relaxed);
+            let mut last = self.figures.last_error.lock().unwrap_or_else(PoisonError::into_inner);
+            *last = Some(cause.clone());
+        }
         match &result {
             Ok(()) => {
-                self.board.delivered.fetch_add(1, Ordering::Relaxed);
-                let key = match &attempt {
-                    Attempt::Fresh(item) => &item.key,
-                    Attempt::Kept(_, kept) => &kept.key,
-                };
-                self.board.arrived(key, &self.outlet.name);
+                self.arrived(&attempt);
+                self.failures = 0;
+            }
+            // It answers, and others may arrive.
+            Err(Unsent { is_final: true, .. }) => {
+                self.board.failed.fetch_add(1, Ordering::Relaxed);
                 self.failures = 0;
             }
             Err(_) => self.fails(),
         }
+        self.figures.failures.store(self.failures.into(), Ordering::Relaxed);
         match (attempt, result) {
             (Attempt::Fresh(item), Ok(())) => item.rest.one_done(),
-            (Attempt::Fresh(item), Err(cause)) => self.keep(item, cause),
+            (Attempt::Fresh(item), Err(Unsent { cause, is_final })) => {
+                let kept = Kept { is_dead: is_final, ..item.kept(&self.outlet.name, cause) };
+                tokio::spawn(keep(self.board.clone(), item, kept));
+            }
             (Attempt::Kept(n, kept), result) => {
                 let age = clock::now().as_nanos().saturating_sub(kept.since_ns);
-                let is_dead = Duration::from_nanos(age) >= self.outlet.give_up;
+                let is_old = Duration::from_nanos(age) >= self.outlet.give_up;
                 let board = self.board.clone();
                 let written = tokio::task::spawn_blocking(move || match result {
                     Ok(()) => board.shelf().remove(n).map(drop),
-                    Err(cause) => board.shelf().failed(n, &cause, is_dead),
+                    Err(Unsent { cause, is_final }) => {
+                        board.shelf().failed(n, &cause, is_final || is_old)
+                    }
                 });
                 let written = written.await.unwrap_or_else(|error| Err(io::Error::other(error)));
                 if let Err(error) = written {
@@ -418,8 +530,18 @@ impl Runner {
         }
     }
 
-    fn keep(&self, item: Item, cause: String) {
-        tokio::spawn(keep(self.board.clone(), self.outlet.name.clone(), item, cause));
+    /// Counts what has arrived, each notification of a digest by itself.
+    fn arrived(&self, attempt: &Attempt) {
+        let keys = match attempt {
+            Attempt::Kept(_, kept) if !kept.members.is_empty() => &kept.members[..],
+            Attempt::Kept(_, kept) => std::slice::from_ref(&kept.key),
+            Attempt::Fresh(item) => std::slice::from_ref(&item.key),
+        };
+        self.board.delivered.fetch_add(keys.len() as u64, Ordering::Relaxed);
+        self.figures.delivered.fetch_add(keys.len() as u64, Ordering::Relaxed);
+        for key in keys {
+            self.board.arrived(key, &self.outlet.name);
+        }
     }
 
     fn fails(&mut self) {
@@ -433,24 +555,20 @@ impl Runner {
 }
 
 impl Outlet {
-    async fn send(&self, key: &str, payload: Bytes) -> Result<(), String> {
+    async fn send(&self, key: &str, payload: Bytes) -> Result<(), Unsent> {
         match &self.means {
-            Means::Webhook(target) => target.send(key, payload).await,
+            Means::Webhook(target) => Ok(target.send(key, payload).await?),
+            Means::Mail(mail) => mail.send(key, &payload).await,
             Means::Log(path) => {
-                let (path, line) = (path.clone(), log_line(key, &payload));
-                let written = tokio::task::spawn_blocking(move || write_line(path, &line)).await;
+                let line = named(key, &String::from_utf8_lossy(&payload)) + "\n";
+                let path = path.clone();
+                let written =
+                    tokio::task::spawn_blocking(move || write_line(path, line.as_bytes())).await;
                 let written = written.unwrap_or_else(|error| Err(io::Error::other(error)));
-                written.map_err(|error| error.to_string())
+                Ok(written.map_err(|error| error.to_string())?)
             }
         }
     }
-}
-
-/// A notification as a line: its name before its content.
-fn log_line(key: &str, payload: &[u8]) -> Vec<u8> {
-    let content = String::from_utf8_lossy(payload);
-    let rest = content.strip_prefix('{').unwrap_or(&content);
-    format!("{{\"id\":\"{key}\",{rest}\n").into_bytes()
 }
 
 fn write_line(path: Option<PathBuf>, line: &[u8]) -> io::Result<()> {

@@ -42,11 +42,13 @@ use crate::answer::{
     SentAnswer, SilenceView, StateView, UndeliveredAnswer, UndeliveredView,
 };
 use crate::delivery::{Board, Fired, ToDeliver};
+use crate::ids::message_id;
+use crate::page;
 use crate::partition::{Handle, Reply, of_key};
 use crate::past::{Past, PastError, Trial};
 use crate::reload::{Reload, Wish};
 use crate::routes::{Operation, RouteError, find};
-use crate::server::{Named, message_id};
+use crate::server::Named;
 use crate::users::{Caller, Right, Users};
 
 /// Bytes of a request's body.
@@ -85,6 +87,8 @@ pub(crate) struct Gateway {
     pub(crate) bodies: Arc<Semaphore>,
     pub(crate) is_closing: AtomicBool,
     pub(crate) started: Instant,
+    /// The bound of memory \[B\].
+    pub(crate) memory: u64,
     pub(crate) figures: Figures,
     /// Questions about the past read much: one at a time.
     pub(crate) questions: Semaphore,
@@ -112,6 +116,16 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
+    /// Messages that are durable.
+    pub(crate) fn accepted(&self) -> u64 {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Requests that were refused.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
     /// A line of a source is no message, or the file cannot be read.
     pub(crate) fn line_refused(&self, told: String) {
         self.lines_refused.fetch_add(1, Ordering::Relaxed);
@@ -326,6 +340,8 @@ async fn route(gateway: &Arc<Gateway>, request: &mut Request<Incoming>) -> Resul
     match route.operation {
         Operation::Health => Ok(text("text/plain", "ok\n".to_owned())),
         Operation::Readiness => gateway.ready(),
+        Operation::Page => Ok(text("text/html; charset=utf-8", page::PAGE.clone())),
+        Operation::PageState => Ok(text("application/json", gateway.page_state())),
         Operation::Metrics => Ok(text("text/plain; version=0.0.4", gateway.metrics())),
         Operation::Message => gateway.post(request, name(0), &query, None).await,
         Operation::MessageToAgent => gateway.post(request, name(1), &query, Some(name(0))).await,
@@ -370,7 +386,7 @@ fn unrouted(error: RouteError, method: &Method, path: &str) -> Refused {
         RouteError::Path => Refused::new(
             StatusCode::NOT_FOUND,
             "known: /messages/NAME, /agents/NAME, /notifications, /dead, /undelivered, /try, /rules, \
-             /metrics, /healthz, /readyz",
+             /metrics, /, /healthz, /readyz",
         ),
     }
 }
@@ -515,6 +531,20 @@ impl Gateway {
             return Err(Refused::later("another server has taken the agents over"));
         }
         Ok(text("text/plain", "ready\n".to_owned()))
+    }
+
+    /// The numbers of the live page.
+    fn page_state(&self) -> String {
+        let figures = &self.figures;
+        page::state_json(page::Shown {
+            partitions: &self.partitions,
+            board: &self.board,
+            uptime: self.started.elapsed(),
+            memory: self.memory,
+            is_closing: self.is_closing.load(Ordering::Relaxed),
+            requests: [figures.open.load(Ordering::Relaxed), figures.accepted(), figures.refused()],
+            lines_refused: figures.lines_refused(),
+        })
     }
 
     /// Offers messages; the positions, when all are durable.
@@ -995,6 +1025,7 @@ impl Gateway {
             n,
             destination: kept.destination,
             id: kept.key,
+            members: kept.members,
             attempts: kept.attempts,
             is_dead: kept.is_dead,
             cause: kept.cause,
@@ -1040,16 +1071,17 @@ impl Gateway {
             add("message_bytes", figures.message_bytes);
             add("store_errors_total", partition.shown.store_errors.load(Ordering::Relaxed));
         }
-        let (waiting, dead) = self.board.shelf().counts();
-        add("messages_accepted_total", self.figures.accepted.load(Ordering::Relaxed));
-        add("requests_refused_total", self.figures.refused.load(Ordering::Relaxed));
+        let kept = self.board.shelf().counts();
+        add("messages_accepted_total", self.figures.accepted());
+        add("requests_refused_total", self.figures.refused());
         let (lines, line_error) = self.figures.lines_refused();
         add("source_lines_refused_total", lines);
         add("notifications_delivered_total", self.board.delivered.load(Ordering::Relaxed));
         add("notification_failures_total", self.board.failed.load(Ordering::Relaxed));
         add("notifications_in_flight", self.board.in_flight.load(Ordering::Relaxed));
-        add("notifications_kept", waiting as u64);
-        add("notifications_dead", dead as u64);
+        add("notifications_kept", kept.waiting as u64);
+        add("notifications_dead", kept.dead as u64);
+        add("notifications_gathered", kept.gathered as u64);
         add("rules_changes_total", self.reload.changes.load(Ordering::Relaxed));
         add("uptime_seconds", self.started.elapsed().as_secs());
         let mut text = String::new();

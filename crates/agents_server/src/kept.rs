@@ -8,8 +8,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::digest::{self, Gathering, User, Window};
+use crate::ids::message_id;
+
 /// Most notifications that are kept: beyond it they stay in the outbox, which then waits for them.
 pub(crate) const KEPT_MAX: usize = 100_000;
+/// Notifications that wait for digests; beyond it the oldest leave before their time.
+const GATHERED_MAX: usize = KEPT_MAX / 2;
 
 /// A notification that is kept for a destination.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +30,23 @@ pub(crate) struct Kept {
     pub(crate) is_dead: bool,
     /// The cause of the last failure.
     pub(crate) cause: String,
+    /// The user whose digest it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) user: Option<User>,
+    /// The names of the notifications in it, if it is a digest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) members: Vec<String>,
+}
+
+/// The numbers of what is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeptCounts {
+    /// Those that are tried again.
+    pub(crate) waiting: usize,
+    /// Those that are tried by command alone.
+    pub(crate) dead: usize,
+    /// Those that wait for a digest.
+    pub(crate) gathered: usize,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -47,6 +69,11 @@ pub(crate) struct Shelf {
     all: BTreeMap<u64, Kept>,
     /// Those that are to be tried, of each destination.
     waiting: BTreeMap<String, BTreeSet<u64>>,
+    /// Those that wait for a digest, of each destination.
+    gathering: BTreeMap<String, Gathering>,
+    gathered: usize,
+    /// Destination and name of each notification that waits for a digest or is in one.
+    digested: BTreeSet<(String, String)>,
     last: u64,
     file: Option<(PathBuf, File)>,
     /// Lines of the file that say nothing any more.
@@ -79,16 +106,25 @@ impl Shelf {
 
     fn of(all: BTreeMap<u64, Kept>) -> Shelf {
         let last = all.keys().next_back().copied().unwrap_or(0);
-        let waiting = BTreeMap::new();
-        let mut shelf = Shelf { all, waiting, last, file: None, stale: 0 };
+        let (waiting, gathering) = (BTreeMap::new(), BTreeMap::new());
+        let (gathered, digested) = (0, BTreeSet::new());
+        let (file, stale) = (None, 0);
+        let mut shelf = Shelf { all, waiting, gathering, gathered, digested, last, file, stale };
         let numbers: Vec<u64> = shelf.all.keys().copied().collect();
         numbers.into_iter().for_each(|n| shelf.list(n));
         shelf
     }
 
-    /// Lists one as waiting, or no more.
+    /// Lists one as waiting, or no more; or as one that waits for a digest.
     fn list(&mut self, n: u64) {
         let Some(kept) = self.all.get(&n) else { return };
+        self.digested.extend(digested(kept));
+        if let Some(user) = &kept.user {
+            let gathering = self.gathering.entry(kept.destination.clone()).or_default();
+            gathering.add(user, n, kept.since_ns);
+            self.gathered += 1;
+            return;
+        }
         let waiting = self.waiting.entry(kept.destination.clone()).or_default();
         if kept.is_dead {
             waiting.remove(&n)
@@ -132,15 +168,28 @@ impl Shelf {
         Ok(())
     }
 
-    /// Keeps the first of them for which there is room, durably; how many these are.
+    /// Keeps the first of them for which there is room, durably; how many these are. One that comes again from the
+    /// outbox while it waits for a digest is kept already.
     pub(crate) fn keep(&mut self, kept: Vec<Kept>) -> io::Result<usize> {
-        let room = KEPT_MAX.saturating_sub(self.all.len());
-        let numbers = self.last + 1..;
-        let numbered: Vec<(u64, Kept)> = numbers.zip(kept.into_iter().take(room)).collect();
+        let (mut count, mut numbered) = (0, Vec::new());
+        let mut fresh = BTreeSet::new();
+        for one in kept {
+            let name = (one.destination.clone(), one.key.clone());
+            let is_known = self.digested.contains(&name) || !fresh.insert(name);
+            if one.user.is_none() || !is_known {
+                if self.all.len() + numbered.len() >= KEPT_MAX {
+                    break;
+                }
+                numbered.push((self.last + 1 + numbered.len() as u64, one));
+            }
+            count += 1;
+        }
+        if numbered.is_empty() {
+            return Ok(count);
+        }
         let lines = numbered.iter().map(|(n, kept)| Line::Keep(*n, kept.clone()));
         self.write(&lines.collect::<Vec<_>>(), Durability::Disk)?;
         self.last += numbered.len() as u64;
-        let count = numbered.len();
         for (n, kept) in numbered {
             self.all.insert(n, kept);
             self.list(n);
@@ -148,7 +197,7 @@ impl Shelf {
         Ok(count)
     }
 
-    /// It was tried once more, and failed.
+    /// It was tried once more, and failed; `is_dead` if nothing tries it any more.
     pub(crate) fn failed(&mut self, n: u64, cause: &str, is_dead: bool) -> io::Result<()> {
         let Some(kept) = self.all.get_mut(&n) else { return Ok(()) };
         kept.attempts += 1;
@@ -165,9 +214,8 @@ impl Shelf {
 
     /// It has arrived; false if it was not there. After a loss of power it may arrive once more.
     pub(crate) fn remove(&mut self, n: u64) -> io::Result<bool> {
-        let gone = self.all.remove(&n);
-        if let Some(kept) = &gone {
-            self.waiting.entry(kept.destination.clone()).or_default().remove(&n);
+        let gone = self.forget(n);
+        if gone.is_some() {
             self.write(&[Line::Gone(n)], Durability::System)?;
         }
         Ok(gone.is_some())
@@ -189,6 +237,98 @@ impl Shelf {
         Ok(lines.len() as u64)
     }
 
+    /// Makes digests of a destination that are due, at most so many: in place of its notifications each is kept,
+    /// and tried like others. How many these are.
+    pub(crate) fn digest(
+        &mut self,
+        destination: &str,
+        window: Window,
+        now_ns: u64,
+        most: usize,
+    ) -> io::Result<usize> {
+        let (mut lines, mut digests, mut members) = (Vec::new(), Vec::new(), Vec::new());
+        while digests.len() < most {
+            // Others need room, too.
+            let is_full = self.gathered > GATHERED_MAX;
+            let due = self.gathering.get(destination);
+            let Some((user, numbers)) = due.and_then(|it| it.due(window, now_ns, is_full)) else {
+                break;
+            };
+            let n = self.last + 1 + digests.len() as u64;
+            let digest = self.digest_of(destination, &user, &numbers, now_ns);
+            // A crash within these lines may leave notifications beside their digest: they come twice then.
+            lines.push(Line::Keep(n, digest.clone()));
+            for n in numbers {
+                lines.push(Line::Gone(n));
+                members.extend(self.forget(n).map(|kept| (n, kept)));
+            }
+            digests.push((n, digest));
+        }
+        if digests.is_empty() {
+            return Ok(0);
+        }
+        let written = self.write(&lines, Durability::Disk);
+        let (count, now_kept) = match &written {
+            Ok(()) => (digests.len(), digests),
+            Err(_) => (0, members),
+        };
+        self.last += count as u64;
+        for (n, kept) in now_kept {
+            self.all.insert(n, kept);
+            self.list(n);
+        }
+        written.map(|()| count)
+    }
+
+    fn digest_of(&self, destination: &str, user: &User, numbers: &[u64], now_ns: u64) -> Kept {
+        let members: Vec<&Kept> = numbers.iter().map(|n| &self.all[n]).collect();
+        let keys: Vec<&str> = members.iter().map(|kept| &*kept.key).collect();
+        let pairs = members.iter().map(|kept| (&*kept.key, &*kept.payload));
+        Kept {
+            destination: destination.to_owned(),
+            key: format!("digest-{:032x}", message_id(&keys).0),
+            payload: digest::content(user, pairs),
+            since_ns: now_ns,
+            attempts: 0,
+            is_dead: false,
+            cause: "it was not tried yet".to_owned(),
+            user: None,
+            members: keys.into_iter().map(str::to_owned).collect(),
+        }
+    }
+
+    /// A destination makes no digests any more: what waits for one is tried by itself.
+    pub(crate) fn release(&mut self, destination: &str) {
+        let Some(gathering) = self.gathering.remove(destination) else { return };
+        let numbers: Vec<u64> = gathering.all().collect();
+        self.gathered -= numbers.len();
+        for n in numbers {
+            if let Some(kept) = self.all.get_mut(&n) {
+                self.digested.remove(&(kept.destination.clone(), kept.key.clone()));
+                kept.user = None;
+            }
+            self.list(n);
+        }
+    }
+
+    /// It is not kept any more; as it was.
+    fn forget(&mut self, n: u64) -> Option<Kept> {
+        let kept = self.all.remove(&n)?;
+        digested(&kept).for_each(|name| _ = self.digested.remove(&name));
+        match &kept.user {
+            Some(user) => {
+                self.gathered -= 1;
+                if let Some(gathering) = self.gathering.get_mut(&kept.destination) {
+                    gathering.remove(user, n);
+                }
+            }
+            None => {
+                self.waiting.entry(kept.destination.clone()).or_default().remove(&n);
+            }
+        }
+        Some(kept)
+    }
+
     /// The first of a destination after a number that is to be tried.
     pub(crate) fn next(&self, destination: &str, after: u64) -> Option<(u64, &Kept)> {
         let waiting = self.waiting.get(destination)?;
@@ -196,22 +336,50 @@ impl Shelf {
         Some((n, self.all.get(&n)?))
     }
 
-    /// Those after a number, at most so many.
+    /// Those after a number that were not taken, at most so many.
     pub(crate) fn part(&self, after: u64, limit: usize) -> Vec<(u64, Kept)> {
         let rest = self.all.range(after.saturating_add(1)..);
-        rest.take(limit).map(|(n, kept)| (*n, kept.clone())).collect()
+        rest.filter(|(_, kept)| kept.user.is_none())
+            .take(limit)
+            .map(|(n, kept)| (*n, kept.clone()))
+            .collect()
     }
 
-    /// Those of a notification, by its stable name.
+    /// Those of a notification, by its stable name, also within a digest.
     pub(crate) fn of_key(&self, key: &str) -> impl Iterator<Item = &Kept> {
-        self.all.values().filter(move |kept| kept.key == key)
+        let has = move |kept: &&Kept| kept.key == key || kept.members.iter().any(|it| it == key);
+        self.all.values().filter(has)
     }
 
-    /// The number of those that wait, and of the dead ones.
-    pub(crate) fn counts(&self) -> (usize, usize) {
-        let waiting = self.waiting.values().map(BTreeSet::len).sum();
-        (waiting, self.all.len() - waiting)
+    /// The numbers of what is kept for each destination.
+    pub(crate) fn of_destinations(&self) -> BTreeMap<String, KeptCounts> {
+        let mut of: BTreeMap<String, KeptCounts> = BTreeMap::new();
+        for kept in self.all.values() {
+            if !of.contains_key(&kept.destination) {
+                of.insert(kept.destination.clone(), KeptCounts::default());
+            }
+            let Some(counts) = of.get_mut(&kept.destination) else { continue };
+            match (&kept.user, kept.is_dead) {
+                (Some(_), _) => counts.gathered += 1,
+                (None, true) => counts.dead += 1,
+                (None, false) => counts.waiting += 1,
+            }
+        }
+        of
     }
+
+    /// The numbers of what is kept.
+    pub(crate) fn counts(&self) -> KeptCounts {
+        let waiting = self.waiting.values().map(BTreeSet::len).sum();
+        let gathered = self.gathered;
+        KeptCounts { waiting, dead: self.all.len() - waiting - gathered, gathered }
+    }
+}
+
+/// Destination and name of each notification that it gathers.
+fn digested(kept: &Kept) -> impl Iterator<Item = (String, String)> {
+    let own = kept.user.is_some().then_some(&kept.key);
+    own.into_iter().chain(&kept.members).map(|key| (kept.destination.clone(), key.clone()))
 }
 
 fn line(to: &mut Vec<u8>, line: &Line) {
@@ -224,7 +392,14 @@ mod tests {
     use std::fs;
     use std::io::Write;
 
-    use super::{Kept, Shelf};
+    use std::time::Duration;
+
+    use super::{GATHERED_MAX, Kept, KeptCounts, Shelf};
+    use crate::digest::{User, Window};
+
+    fn counts(waiting: usize, dead: usize, gathered: usize) -> KeptCounts {
+        KeptCounts { waiting, dead, gathered }
+    }
 
     fn kept(destination: &str, key: &str) -> Kept {
         Kept {
@@ -235,6 +410,8 @@ mod tests {
             attempts: 1,
             is_dead: false,
             cause: String::new(),
+            user: None,
+            members: Vec::new(),
         }
     }
 
@@ -253,15 +430,99 @@ mod tests {
         let mut file = fs::OpenOptions::new().append(true).open(path).unwrap();
         file.write_all(b"{\"Keep\":[4,{\"dest").unwrap();
         let mut shelf = Shelf::open(Some(&folder)).unwrap();
-        assert_eq!(shelf.counts(), (1, 1));
+        assert_eq!(shelf.counts(), counts(1, 1, 0));
         assert_eq!(shelf.next("hook", 0).map(|(n, kept)| (n, &*kept.key)), Some((3, "c")));
         assert!(shelf.next("other", 0).is_none());
         shelf.keep(vec![kept("hook", "d")]).unwrap();
         assert_eq!(shelf.revive(None, 2).unwrap(), 1);
         let shelf = Shelf::open(Some(&folder)).unwrap();
-        assert_eq!(shelf.counts(), (3, 0));
+        assert_eq!(shelf.counts(), counts(3, 0, 0));
         let keys: Vec<String> = shelf.part(0, 9).into_iter().map(|(_, kept)| kept.key).collect();
         assert_eq!(keys, ["a", "c", "d"]);
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    fn gathered(key: &str, user: &str) -> Kept {
+        let user = User { by: "agent".to_owned(), name: user.to_owned() };
+        Kept { user: Some(user), attempts: 0, ..kept("mail", key) }
+    }
+
+    const WINDOW: Window = Window { every: Duration::from_nanos(10), count: 3 };
+
+    /// A digest is durable in place of its notifications; after a crash at any byte of the file each of them is
+    /// there, by itself or in a digest.
+    #[test]
+    fn a_digest_loses_nothing_at_whatever_byte_a_crash_comes() {
+        let folder = std::env::temp_dir().join(format!("agents-digest-{}", std::process::id()));
+        fs::remove_dir_all(&folder).ok();
+        let mut shelf = Shelf::open(Some(&folder)).unwrap();
+        let five = ["a", "b", "c", "d"].map(|key| gathered(key, "ann"));
+        shelf.keep([&five[..], &[gathered("e", "bob")]].concat()).unwrap();
+        let path = folder.join("undelivered.jsonl");
+        let before = fs::read(&path).unwrap();
+        assert_eq!(shelf.counts(), counts(0, 0, 5));
+        assert!(shelf.next("mail", 0).is_none() && shelf.part(0, 9).is_empty(), "not yet");
+        assert_eq!(shelf.digest("mail", WINDOW, 2, 9).unwrap(), 1, "three of one user are enough");
+        assert_eq!(shelf.counts(), counts(1, 0, 2));
+        let (n, digest) = shelf.next("mail", 0).map(|(n, kept)| (n, kept.clone())).unwrap();
+        assert_eq!((n, &digest.members[..]), (6, &["a", "b", "c"].map(str::to_owned)[..]));
+        assert_eq!(shelf.digest("mail", WINDOW, 10, 9).unwrap(), 0, "one is not, before its time");
+        let after = fs::read(&path).unwrap();
+        assert!(after.starts_with(&before) && after.len() > before.len());
+        for end in before.len()..=after.len() {
+            fs::write(&path, &after[..end]).unwrap();
+            let shelf = Shelf::open(Some(&folder)).unwrap();
+            let mut found: Vec<&str> = Vec::new();
+            for key in ["a", "b", "c", "d", "e"] {
+                assert!(shelf.of_key(key).count() >= 1, "{key} is lost at byte {end}");
+                found.extend(shelf.of_key(key).map(|kept| &*kept.key));
+            }
+            // Once the digest is there it has the same name.
+            assert!(found.iter().all(|key| key.len() == 1 || *key == digest.key), "{found:?}");
+        }
+        let mut shelf = Shelf::open(Some(&folder)).unwrap();
+        assert_eq!(shelf.counts(), counts(1, 0, 2));
+        assert_eq!(shelf.digest("mail", WINDOW, 11, 9).unwrap(), 2);
+        assert_eq!(shelf.counts(), counts(3, 0, 0));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_waits_for_a_digest_leaves_by_itself_where_there_are_none_any_more() {
+        let mut shelf = Shelf::open(None).unwrap();
+        shelf.keep(vec![gathered("a", "ann"), gathered("b", "bob")]).unwrap();
+        shelf.release("mail");
+        assert_eq!(shelf.counts(), counts(2, 0, 0));
+        assert_eq!(shelf.next("mail", 1).map(|(n, kept)| (n, &*kept.key)), Some((2, "b")));
+        assert!(shelf.remove(1).unwrap());
+    }
+
+    /// The story: after a restart the outbox has what was gathered just before it, and a digest had it twice.
+    #[test]
+    fn what_comes_again_while_it_waits_for_a_digest_is_in_it_once() {
+        let mut shelf = Shelf::open(None).unwrap();
+        let two = vec![gathered("a", "ann"), gathered("a", "ann")];
+        assert_eq!(shelf.keep(two).unwrap(), 2, "both are done");
+        assert_eq!(shelf.keep(vec![gathered("a", "ann"), gathered("b", "ann")]).unwrap(), 2);
+        assert_eq!(shelf.counts(), counts(0, 0, 2));
+        assert_eq!(shelf.digest("mail", WINDOW, 20, 9).unwrap(), 1);
+        assert_eq!(shelf.keep(vec![gathered("b", "ann")]).unwrap(), 1);
+        assert_eq!(shelf.counts(), counts(1, 0, 0));
+        let (n, digest) = shelf.next("mail", 0).unwrap();
+        assert_eq!(digest.members, ["a", "b"]);
+        // Once it has arrived, it is a notification as any other that comes again.
+        shelf.remove(n).unwrap();
+        assert_eq!(shelf.keep(vec![gathered("b", "ann")]).unwrap(), 1);
+        assert_eq!(shelf.counts(), counts(0, 0, 1));
+    }
+
+    /// Digests leave half of the room to others.
+    #[test]
+    fn a_digest_leaves_before_its_time_where_there_is_no_room() {
+        let mut shelf = Shelf::open(None).unwrap();
+        let all = (0..=GATHERED_MAX).map(|n| gathered(&n.to_string(), &n.to_string()));
+        shelf.keep(all.collect()).unwrap();
+        assert_eq!(shelf.digest("mail", WINDOW, 2, 9).unwrap(), 1);
+        assert_eq!(shelf.counts(), counts(1, 0, GATHERED_MAX));
     }
 }

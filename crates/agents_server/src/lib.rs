@@ -14,8 +14,12 @@
 mod answer;
 mod clock;
 mod delivery;
+mod digest;
 mod http;
+mod ids;
 mod kept;
+mod mail;
+mod page;
 mod partition;
 mod past;
 mod reload;
@@ -24,6 +28,8 @@ mod routes;
 mod server;
 mod signature;
 mod source;
+mod table;
+mod unsent;
 mod users;
 mod webhook;
 
@@ -39,4 +45,5 @@ pub use routes::{ROUTES, Route};
 pub use server::{Access, Ended, Server, ServerSpec, StartError};
 pub use signature::{Secret, SecretError};
 pub use source::SourceSpec;
+pub use table::TableSource;
 pub use users::{Right, Users};

@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use agents::{
     Action, Agent, Append, Commit, Counts, Entry, Envelope, Epoch, Event, Key, LoadWay,
-    Notification, Outcome, Partition, PartitionError, PartitionSpec, Refusal, Seq, Snapshot,
+    Notification, Outcome, Partition, PartitionError, PartitionSpec, PartitionView, Refusal, Seq,
+    Snapshot,
 };
 use agents_rules::{Changes, Message, RuleAgent, Rules};
 use agents_store::{Store, StoreError};
 use tokio::sync::oneshot;
 
-use crate::clock;
+use crate::clock::{self, Clock};
 use crate::delivery::ToDeliver;
 use crate::retention::{Ledger, Retention};
 
@@ -81,6 +82,7 @@ pub(crate) struct Figures {
     pub(crate) state_bytes: u64,
     pub(crate) message_bytes: u64,
     pub(crate) is_idle: bool,
+    pub(crate) view: PartitionView,
 }
 
 impl Shown {
@@ -232,6 +234,7 @@ impl Opened {
         let calls = Calls::start(self.id, &shared, &self.handle)?;
         let mut running = Running {
             core: self.core,
+            clock: Clock::default(),
             own: self.handle.inputs.clone(),
             shown: self.handle.shown.clone(),
             calls,
@@ -316,6 +319,7 @@ fn found<T>(shown: &Shown, read: Result<T, StoreError>) -> Option<T> {
 
 struct Running {
     core: Partition<RuleAgent>,
+    clock: Clock,
     own: Sender<Input>,
     shown: Arc<Shown>,
     calls: Calls,
@@ -362,11 +366,11 @@ impl Running {
         }
     }
 
-    fn wait(&self) -> Duration {
+    fn wait(&mut self) -> Duration {
         if self.again {
             return Duration::ZERO;
         }
-        let now = clock::now();
+        let now = self.clock.now();
         let until = self.core.next_wakeup().map_or(SLEEP_MAX, |at| at.since(now));
         until.min(SLEEP_MAX)
     }
@@ -381,13 +385,14 @@ impl Running {
             state_bytes,
             message_bytes,
             is_idle: self.core.is_idle(),
+            view: self.core.view(),
         };
         *self.shown.figures.lock().unwrap_or_else(PoisonError::into_inner) = figures;
     }
 
     fn handle(&mut self, event: Event<Message>) {
         let mut actions = Vec::new();
-        self.core.handle(clock::now(), event, &mut actions);
+        self.core.handle(self.clock.now(), event, &mut actions);
         for action in actions {
             self.act(action);
         }

@@ -19,9 +19,10 @@ use tokio::time::timeout;
 use crate::answer::{FieldChangeView, FieldFate, ReloadAnswer, RuleChangeView, RuleFate};
 use crate::delivery::{Outlet, ToDeliver};
 use crate::http::{ANSWER_WITHIN, Gateway, Refused};
+use crate::ids::message_id;
 use crate::partition::Reply;
 use crate::past::PastError;
-use crate::server::{Start, message_id, prepare};
+use crate::server::{Start, prepare};
 
 /// Most bytes of a file that changes the rules: each partition keeps its text.
 pub(crate) const TEXT_MAX: u64 = 1 << 20;

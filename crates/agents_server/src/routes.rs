@@ -20,6 +20,8 @@ pub struct Route {
 pub(crate) enum Operation {
     Health,
     Readiness,
+    Page,
+    PageState,
     Metrics,
     Message,
     MessageToAgent,
@@ -50,9 +52,12 @@ const fn route(
 }
 
 /// All places.
-pub const ROUTES: [Route; 20] = [
+pub const ROUTES: [Route; 22] = [
     route("GET", "/healthz", Right::Anybody, Operation::Health),
     route("GET", "/readyz", Right::Anybody, Operation::Readiness),
+    // It has no numbers; it asks for them, with an access token that a person says.
+    route("GET", "/", Right::Anybody, Operation::Page),
+    route("GET", "/state.json", Right::Read, Operation::PageState),
     route("GET", "/metrics", Right::Read, Operation::Metrics),
     route("POST", "/messages/MESSAGE", Right::Send, Operation::Message),
     route("POST", "/agents/NAME/messages/MESSAGE", Right::Send, Operation::MessageToAgent),
@@ -82,7 +87,7 @@ impl Route {
         }
         let mut names = Vec::new();
         for (own, word) in own.into_iter().zip(words) {
-            if own.bytes().all(|byte| byte.is_ascii_uppercase()) {
+            if !own.is_empty() && own.bytes().all(|byte| byte.is_ascii_uppercase()) {
                 names.push(*word);
             } else if own != *word {
                 return None;
@@ -134,7 +139,8 @@ mod tests {
         let error = |method: &str, words: &[&str]| find(method, words).map(|_| ()).unwrap_err();
         assert_eq!(error("PATCH", &["agents", "a"]), RouteError::Method);
         assert_eq!(error("GET", &["agents", "a", "b"]), RouteError::Path);
-        assert_eq!(error("GET", &[""]), RouteError::Path);
+        assert_eq!(error("GET", &["nothing"]), RouteError::Path);
+        assert_eq!(error("POST", &[""]), RouteError::Method);
         let (_, names) = find("POST", &["agents", "a", "messages", "tick"]).unwrap();
         assert_eq!(names, ["a", "tick"]);
     }

@@ -11,7 +11,7 @@ use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
 use access::AccessError;
-use agents::{Audience, Envelope, MessageId, PartitionSpec, Priority, Seq};
+use agents::{Audience, Envelope, PartitionSpec, Priority, Seq};
 use agents_rules::{Delivered, Message, Rules};
 use agents_store::Store;
 use load::Reach;
@@ -23,11 +23,13 @@ use crate::answer::ReloadAnswer;
 use crate::delivery::{Board, Means, Outlet, ToDeliver, dispatch};
 use crate::http::{self, Gateway};
 use crate::kept::Shelf;
+use crate::mail::Mail;
 use crate::partition::{self, Handle, Shared};
 use crate::reload::{Reload, RulesFile, TEXT_MAX, Wish};
 use crate::retention::Retention;
 use crate::signature::Secret;
 use crate::source::{Source, SourceSpec};
+use crate::table::{Polled, PolledError, TableSource};
 use crate::users::Users;
 use crate::webhook::Target;
 
@@ -51,6 +53,8 @@ pub struct ServerSpec {
     pub directory: Option<PathBuf>,
     /// Files whose lines are messages.
     pub sources: Vec<SourceSpec>,
+    /// Tables whose rows are messages.
+    pub tables: Vec<TableSource>,
     /// The file that the rules came from, if they can be read from it again.
     pub rules_file: Option<RulesFile>,
     /// Time for which messages are kept for questions about the past.
@@ -82,10 +86,10 @@ pub enum StartError {
         /// The cause and the way out.
         cause: String,
     },
-    /// A source names a message that the rules do not have.
+    /// A source names a message that the rules do not have, or a table cannot be read as one.
     #[error("source {file}: {cause}")]
     Source {
-        /// Its file.
+        /// Its file or its table.
         file: String,
         /// The cause and the nearest right spelling.
         cause: String,
@@ -125,6 +129,8 @@ pub struct Ended {
     pub notified: u64,
     /// Notifications that are kept because a destination did not take them.
     pub kept: u64,
+    /// Notifications that wait for digests.
+    pub gathered: u64,
     /// True if everything that was accepted had been handled.
     pub is_drained: bool,
     /// True if another owner had taken a partition over.
@@ -165,6 +171,7 @@ impl Server {
         let start = Start::of(spec);
         let outlets = start.check(&rules)?;
         prepare(&outlets)?;
+        let tables = tables(spec, &rules)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -191,6 +198,7 @@ impl Server {
             bodies: Arc::new(Semaphore::new(permits(spec.memory))),
             is_closing: AtomicBool::new(false),
             started: Instant::now(),
+            memory: spec.memory,
             figures: http::Figures::default(),
             questions: Semaphore::new(1),
             parcels,
@@ -200,6 +208,9 @@ impl Server {
         for source in &spec.sources {
             let source = Source::open(source.clone(), spec.directory.as_deref());
             runtime.spawn(source.map_err(StartError::Disk)?.run(gateway.clone()));
+        }
+        for table in tables {
+            runtime.spawn(table.run(gateway.clone()));
         }
         let every = FORGET_EVERY.min(spec.keep).max(Duration::from_millis(100));
         runtime.spawn(forget(gateway.clone(), every));
@@ -248,11 +259,12 @@ impl Server {
         }
         let gateway = &self.gateway;
         let handled = gateway.partitions.iter().map(|it| it.shown.figures().counts.handled).sum();
-        let (waiting, dead) = gateway.board.shelf().counts();
+        let kept = gateway.board.shelf().counts();
         let ended = Ended {
             handled,
             notified: gateway.board.delivered.load(Ordering::Relaxed),
-            kept: (waiting + dead) as u64,
+            kept: (kept.waiting + kept.dead) as u64,
+            gathered: kept.gathered as u64,
             is_drained: self.is_done(),
             was_superseded: self.is_superseded(),
         };
@@ -295,12 +307,24 @@ fn outlets(rules: &Rules, public: bool) -> Result<Vec<Outlet>, StartError> {
             }
             Delivered::Webhook(webhook) => {
                 let reach = if webhook.public || public { Reach::Anywhere } else { Reach::Private };
-                let secret = secret(webhook).map_err(&wrong)?;
-                let target = Target::read(&webhook.url, reach, secret).map_err(&wrong)?;
-                if let Err(error @ load::ReachError::Public { .. }) = target.check() {
-                    return Err(wrong(format!("{error}; if that is meant, add `public = true`")));
-                }
+                let secret = secret(&webhook.secret_env, &webhook.secret_file).map_err(&wrong)?;
+                let secret = secret.map(|(place, text)| {
+                    Secret::read(&text).map_err(|error| wrong(format!("{place}: {error}")))
+                });
+                let target = Target::read(&webhook.url, reach, secret.transpose()?);
+                let target = target.map_err(&wrong)?;
+                reached(target.check()).map_err(wrong)?;
                 Means::Webhook(Box::new(target))
+            }
+            Delivered::Email(email) => {
+                let reach = if email.public || public { Reach::Anywhere } else { Reach::Private };
+                let secret = secret(&email.secret_env, &email.secret_file).map_err(&wrong)?;
+                // A file of a password ends as lines do.
+                let password =
+                    secret.map(|(_, text)| text.trim_end_matches(['\r', '\n']).to_owned());
+                let mail = Mail::new(email, reach, password).map_err(&wrong)?;
+                reached(mail.check()).map_err(wrong)?;
+                Means::Mail(Box::new(mail))
             }
         };
         Ok(Outlet {
@@ -309,9 +333,21 @@ fn outlets(rules: &Rules, public: bool) -> Result<Vec<Outlet>, StartError> {
             slots: of.slots as usize,
             timeout: of.timeout,
             give_up: of.give_up,
+            digest: of.digest.clone(),
         })
     });
     each.collect()
+}
+
+/// An error for a public address that nobody permitted. What is not known yet is asked again before each
+/// connection.
+fn reached(checked: Result<(), load::ReachError>) -> Result<(), String> {
+    match checked {
+        Err(error @ load::ReachError::Public { .. }) => {
+            Err(format!("{error}; if that is meant, add `public = true`"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A log can be written, or there is a folder that it can be made in; nothing is done to it.
@@ -355,34 +391,51 @@ fn prepare_log(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Each source names a message of the rules.
-fn check_sources(sources: &[SourceSpec], rules: &Arc<Rules>) -> Result<(), StartError> {
-    for source in sources {
-        if rules.messages().any(|known| known == source.message) {
+/// Each source, with its message and its name, names a message of the rules.
+fn check_sources(sources: &[(String, String)], rules: &Arc<Rules>) -> Result<(), StartError> {
+    for (message, file) in sources {
+        if rules.messages().any(|known| known == message) {
             continue;
         }
-        let unknown = rules.event(&source.message, &serde_json::Value::Null).map(|_| ());
+        let unknown = rules.event(message, &serde_json::Value::Null).map(|_| ());
         let cause = unknown.expect_err("no message has this name").to_string();
-        return Err(StartError::Source { file: source.file.display().to_string(), cause });
+        return Err(StartError::Source { file: file.clone(), cause });
     }
     Ok(())
 }
 
-/// The secret of a webhook, from where its file says.
-fn secret(webhook: &agents_rules::Webhook) -> Result<Option<Secret>, String> {
-    let (place, text) = match (&webhook.secret_env, &webhook.secret_file) {
+/// The tables whose rows are messages, as they can be read.
+fn tables(spec: &ServerSpec, rules: &Rules) -> Result<Vec<Polled>, StartError> {
+    let each = spec.tables.iter().map(|table| {
+        let opened = Polled::open(table.clone(), rules, spec.directory.as_deref());
+        opened.map_err(|error| match error {
+            PolledError::Disk(error) => StartError::Disk(error),
+            PolledError::Table(error) => {
+                StartError::Source { file: table.table.clone(), cause: error.to_string() }
+            }
+        })
+    });
+    each.collect()
+}
+
+/// The secret of a destination and its place, from where its file says.
+fn secret(
+    env: &Option<String>,
+    file: &Option<PathBuf>,
+) -> Result<Option<(String, String)>, String> {
+    match (env, file) {
         (Some(name), _) => {
-            let text = std::env::var(name);
-            (format!("${name}"), text.map_err(|_| format!("the variable ${name} is not set"))?)
+            let text =
+                std::env::var(name).map_err(|_| format!("the variable ${name} is not set"))?;
+            Ok(Some((format!("${name}"), text)))
         }
         (None, Some(path)) => {
             let text = fs::read_to_string(path);
             let text = text.map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-            (path.display().to_string(), text)
+            Ok(Some((path.display().to_string(), text)))
         }
-        (None, None) => return Ok(None),
-    };
-    Secret::read(&text).map(Some).map_err(|error| format!("{place}: {error}"))
+        (None, None) => Ok(None),
+    }
 }
 
 /// Takes the partitions over and lets them run.
@@ -447,16 +500,20 @@ const FIRST_WITHIN: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 pub(crate) struct Start {
     pub(crate) file: Option<RulesFile>,
-    sources: Vec<SourceSpec>,
+    /// The message of each source, and its name.
+    sources: Vec<(String, String)>,
     public: bool,
     mark: Option<PathBuf>,
 }
 
 impl Start {
     fn of(spec: &ServerSpec) -> Start {
+        let files = spec.sources.iter();
+        let files = files.map(|it| (it.message.clone(), it.file.display().to_string()));
+        let tables = spec.tables.iter().map(|it| (it.message.clone(), it.table.clone()));
         Start {
             file: spec.rules_file.clone(),
-            sources: spec.sources.clone(),
+            sources: files.chain(tables).collect(),
             public: spec.public,
             mark: spec.directory.as_ref().map(|directory| directory.join("rules")),
         }
@@ -550,18 +607,6 @@ async fn forget(gateway: Arc<Gateway>, every: Duration) {
             }
         }
     }
-}
-
-/// A number of a name that a client gives, the same for ever.
-pub(crate) fn message_id(parts: &[&str]) -> MessageId {
-    let mut context = ring::digest::Context::new(&ring::digest::SHA256);
-    for part in parts {
-        context.update(&(part.len() as u64).to_le_bytes());
-        context.update(part.as_bytes());
-    }
-    let digest = context.finish();
-    let bytes = digest.as_ref().first_chunk::<16>().expect("SHA-256 has 32 bytes");
-    MessageId(u128::from_le_bytes(*bytes))
 }
 
 /// Numbers with their names, for the metrics.

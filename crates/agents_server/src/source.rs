@@ -4,7 +4,7 @@
 //! message; the place up to which all lines are accepted is kept beside the notifications.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use agents::MessageId;
 use agents_rules::Message;
 
 use crate::http::Gateway;
-use crate::server::message_id;
+use crate::ids::message_id;
 
 /// Pause between two looks at a file that had nothing new.
 const EVERY: Duration = Duration::from_millis(200);
@@ -197,14 +197,17 @@ impl Source {
                 continue;
             }
             match self.message(gateway, line) {
-                Ok(message) => messages.push((message, self.id(*place), *place)),
+                Ok(message) => {
+                    let told = format!("{}, byte {}", self.spec.file.display(), place.offset);
+                    messages.push(Offered { message, id: self.id(*place), told });
+                }
                 Err(cause) => self.told(gateway, Some(*place), &cause),
             }
         }
         if let Some(place) = part.too_long {
             self.told(gateway, Some(place), &format!("a line of more than {PART} bytes"));
         }
-        if !self.offer(gateway, &messages).await {
+        if !offer(gateway, &messages).await {
             return false;
         }
         if let Some(mark) = &self.mark
@@ -226,28 +229,6 @@ impl Source {
         message_id(&["line", &self.spec.message, &file, &place.text()])
     }
 
-    /// Offers messages until all are accepted, or refused for good.
-    async fn offer(&self, gateway: &Gateway, messages: &[(Message, MessageId, Place)]) -> bool {
-        let all = messages.iter().map(|(message, id, _)| (message.clone(), *id));
-        let mut next = match gateway.take(all.collect()).await {
-            Ok(()) => messages.len(),
-            // One by one it is known which cannot be.
-            Err(_) => 0,
-        };
-        while let Some((message, id, place)) = messages.get(next) {
-            match gateway.take(vec![(message.clone(), *id)]).await {
-                Ok(()) => next += 1,
-                Err((false, cause)) => {
-                    self.told(gateway, Some(*place), &cause);
-                    next += 1;
-                }
-                Err((true, _)) if gateway.is_closing.load(Ordering::Relaxed) => return false,
-                Err((true, _)) => tokio::time::sleep(AGAIN).await,
-            }
-        }
-        true
-    }
-
     /// Counts and keeps what went wrong, at this place of the file or with the file as a whole.
     fn told(&self, gateway: &Gateway, place: Option<Place>, cause: &str) {
         let file = self.spec.file.display();
@@ -257,6 +238,36 @@ impl Source {
         };
         gateway.figures.line_refused(told);
     }
+}
+
+/// A message of a source.
+pub(crate) struct Offered {
+    pub(crate) message: Message,
+    pub(crate) id: MessageId,
+    /// Its place in the source, for a person.
+    pub(crate) told: String,
+}
+
+/// Offers messages until all are accepted, or refused for good; false if the server closes before.
+pub(crate) async fn offer(gateway: &Gateway, messages: &[Offered]) -> bool {
+    let all = messages.iter().map(|it| (it.message.clone(), it.id));
+    let mut next = match gateway.take(all.collect()).await {
+        Ok(()) => messages.len(),
+        // One by one it is known which cannot be.
+        Err(_) => 0,
+    };
+    while let Some(Offered { message, id, told }) = messages.get(next) {
+        match gateway.take(vec![(message.clone(), *id)]).await {
+            Ok(()) => next += 1,
+            Err((false, cause)) => {
+                gateway.figures.line_refused(format!("{told}: {cause}"));
+                next += 1;
+            }
+            Err((true, _)) if gateway.is_closing.load(Ordering::Relaxed) => return false,
+            Err((true, _)) => tokio::time::sleep(AGAIN).await,
+        }
+    }
+    true
 }
 
 /// A place and the bytes before it, as they are kept.
@@ -272,9 +283,11 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Writes a file whole or not at all.
-fn write(path: &Path, text: &str) -> io::Result<()> {
+/// Writes a file whole or not at all, durably.
+pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     let new = path.with_extension("new");
-    fs::write(&new, text)?;
+    let mut file = File::create(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_data()?;
     fs::rename(new, path)
 }

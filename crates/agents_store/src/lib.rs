@@ -48,5 +48,5 @@ mod store;
 pub use content::Content;
 pub use embedded::{Durability, Embedded, EmbeddedSpec};
 pub use memory::Memory;
-pub use postgres::{Made, PostgresSpec, PostgresStore};
+pub use postgres::{Made, PostgresSpec, PostgresStore, Table, TableRow, TableSpec};
 pub use store::{DeadRow, LogPart, Store, StoreError};

@@ -6,6 +6,7 @@
 
 mod rows;
 mod session;
+mod table;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
@@ -20,6 +21,7 @@ use tpcc::Config;
 
 use self::rows::{Sent, number, of_number, of_partition, partition_of};
 use self::session::{Fault, Params, Session};
+pub use self::table::{Table, TableRow, TableSpec};
 use crate::codec::{self, CodecError};
 use crate::content::Content;
 use crate::store::{

@@ -163,7 +163,11 @@ fn listed(args: &ListArgs, answer: &DeadList) -> String {
         let state = if one.is_dead { "given up" } else { "tried again" };
         let attempts = count(u64::from(one.attempts), "attempt");
         let (n, to) = (one.n, &one.destination);
-        let told = format!("notification {n} to {to}: {state}, {attempts}; {}", one.cause);
+        let what = match one.members.len() as u64 {
+            0 => format!("notification {n}"),
+            members => format!("notification {n}, a digest of {members},"),
+        };
+        let told = format!("{what} to {to}: {state}, {attempts}; {}", one.cause);
         text += &filled("  ", "    ", &told);
     }
     if *more {

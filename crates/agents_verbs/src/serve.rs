@@ -11,7 +11,7 @@ use std::time::Duration;
 use access_verbs::AccessArgs;
 use agents_rules::Message;
 use agents_server::{
-    Ended, ReloadAnswer, RulesFile, Server, ServerSpec, SourceSpec, StartError, Users,
+    Ended, ReloadAnswer, RulesFile, Server, ServerSpec, SourceSpec, StartError, TableSource, Users,
 };
 use agents_store::{Embedded, EmbeddedSpec, Memory, PostgresSpec, PostgresStore, Store};
 use clap::Args as ClapArgs;
@@ -54,6 +54,13 @@ pub(crate) struct ServeArgs {
     /// Take each line of a file that grows as a MESSAGE: a JSON object of its fields. May be repeated
     #[arg(long = "source", value_name = "MESSAGE=FILE", value_parser = source)]
     sources: Vec<SourceSpec>,
+    /// Take each row of a table as a MESSAGE: its fields are columns of the same names, and COLUMN only
+    /// grows. May be repeated
+    #[arg(long = "source-table", value_name = "MESSAGE=TABLE:COLUMN", value_parser = table)]
+    tables: Vec<Named>,
+    /// The PostgreSQL of these tables, if it is not that of `--db`
+    #[arg(long, value_name = "URL", requires = "tables")]
+    source_db: Option<String>,
     /// Memory for states, messages and the store's own cache, such as 256MiB
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size)]
     memory: u64,
@@ -99,6 +106,8 @@ pub(crate) struct EndedAnswer {
     notified: u64,
     /// Notifications that are kept because a destination did not take them.
     kept: u64,
+    /// Notifications that wait for digests; they are delivered after the next start.
+    gathered: u64,
     /// True if all that was accepted had been handled; what was not is handled after the next start.
     drained: bool,
 }
@@ -114,6 +123,50 @@ fn source(text: &str) -> Result<SourceSpec, String> {
         .filter(|(message, file)| !message.is_empty() && !file.is_empty())
         .ok_or_else(|| format!("`{text}` is no source such as tick=prices.jsonl"))?;
     Ok(SourceSpec { message: message.to_owned(), file: file.into() })
+}
+
+/// A table as the command line names it.
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    message: String,
+    table: String,
+    column: String,
+}
+
+/// A table of a text such as `tick=prices:id`.
+fn table(text: &str) -> Result<Named, String> {
+    let parts = text.split_once('=').and_then(|(message, rest)| {
+        let (table, column) = rest.rsplit_once(':')?;
+        Some([message, table, column].map(str::to_owned))
+    });
+    match parts {
+        Some([message, table, column])
+            if ![&message, &table, &column].iter().any(|it| it.is_empty()) =>
+        {
+            Ok(Named { message, table, column })
+        }
+        _ => Err(format!("`{text}` is no table such as tick=prices:id")),
+    }
+}
+
+/// The tables whose rows are messages, each with its database.
+fn tables(args: &ServeArgs) -> Result<Vec<TableSource>, Failure> {
+    if args.tables.is_empty() {
+        return Ok(Vec::new());
+    }
+    let Some(url) = args.source_db.as_ref().or(args.db.as_ref()) else {
+        let cause =
+            "`--source-table` needs its database: --source-db postgresql://USER@HOST:PORT/NAME";
+        return Err(Failure::Usage(cause.to_owned()));
+    };
+    let config = DatabaseArgs::at(url, args.public).named()?;
+    let each = args.tables.iter().map(|it| TableSource {
+        message: it.message.clone(),
+        config: config.clone(),
+        table: it.table.clone(),
+        column: it.column.clone(),
+    });
+    Ok(each.collect())
 }
 
 /// Bytes of a text such as `256MiB`.
@@ -145,6 +198,7 @@ pub(crate) fn run(
         public: args.public > 0,
         directory: (!args.in_memory).then(|| args.store.join("server")),
         sources: args.sources.clone(),
+        tables: tables(args)?,
         rules_file: Some(RulesFile { path: args.rules.clone(), way: super::way(args.way) }),
         keep: args.keep,
         // In memory they are a part of it.
@@ -257,9 +311,9 @@ fn beginning(args: &ServeArgs, server: &Server) -> String {
 }
 
 fn ending(args: &ServeArgs, ended: &Ended) -> String {
-    let Ended { handled, notified, kept, is_drained, .. } = *ended;
+    let Ended { handled, notified, kept, gathered, is_drained, .. } = *ended;
     if args.json {
-        let answer = EndedAnswer { handled, notified, kept, drained: is_drained };
+        let answer = EndedAnswer { handled, notified, kept, gathered, drained: is_drained };
         return cli::json::answer(Verdict::Holds, Verdict::Holds.word(), &answer);
     }
     let rest = if is_drained { "drained" } else { "ended with messages that wait in the store" };
@@ -268,6 +322,10 @@ fn ending(args: &ServeArgs, ended: &Ended) -> String {
     if kept > 0 {
         let kept = count(kept, "notification");
         text += &paragraph(&format!("{kept} kept for destinations that failed"));
+    }
+    if gathered > 0 {
+        let gathered = count(gathered, "notification");
+        text += &paragraph(&format!("{gathered} kept for digests"));
     }
     text
 }

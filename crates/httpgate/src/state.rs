@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::SystemTime;
 
 use gate::GateSpec;
-use live::page::{ClassState, page};
+use live::page::{ClassState, GATE, page};
 use live::{ClassCounts, Estimate};
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use super::stats::{Stats, Traffic, UpstreamStats};
 
 /// The live page: one HTML file that asks for `/state.json` of its own address again and again.
 pub(crate) static PAGE: LazyLock<String> =
-    LazyLock::new(|| page(include_str!("page.html"), include_str!("page.js")));
+    LazyLock::new(|| page(&GATE, include_str!("page.html"), include_str!("page.js")));
 
 /// Estimates at most.
 const LIST_MAX: usize = 200;

@@ -50,5 +50,6 @@ pub use snapshot::{
 pub use tables::Table;
 
 /// The live page: one HTML file that asks for `/state.json` of its own address again and again.
-pub static PAGE: LazyLock<String> =
-    LazyLock::new(|| live::page::page(include_str!("page.html"), include_str!("page.js")));
+pub static PAGE: LazyLock<String> = LazyLock::new(|| {
+    live::page::page(&live::page::GATE, include_str!("page.html"), include_str!("page.js"))
+});

@@ -80,6 +80,11 @@ impl Pass {
         }
     }
 
+    /// Agents that are known to wait.
+    pub(super) fn left(&self) -> usize {
+        self.waiting.left() + self.waiting_out.len()
+    }
+
     fn is_over(&self) -> bool {
         self.next.is_none() && self.waiting.is_empty() && self.waiting_out.is_empty()
     }

@@ -30,6 +30,13 @@ pub(super) struct Batch {
     changes_max: usize,
 }
 
+impl Batch {
+    /// Agents of it in the interactive lane.
+    pub(super) fn lane(&self) -> u32 {
+        if self.urgent { self.agents.len() as u32 } else { 0 }
+    }
+}
+
 /// A transaction on its way.
 #[derive(Debug)]
 pub(super) struct Committing<M> {
@@ -334,6 +341,7 @@ impl<A: Agent> Partition<A> {
     /// the others, who need not wait for them.
     pub(super) fn run(&mut self, mut batch: Batch, actions: &mut Vec<Action<A::Message>>) {
         let mut work = Work::default();
+        self.counts.urgent += u64::from(batch.lane());
         let (mut handled, mut changes) = (0, 0);
         // A batch that is halved goes as far as its first change: else what changes nothing would be
         // handled over and over, and the halving begin anew.

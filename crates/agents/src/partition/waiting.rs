@@ -24,6 +24,11 @@ impl Waiting {
         Waiting { keys, done, left, first: 0, near: 0 }
     }
 
+    /// Agents that are not done.
+    pub(super) fn left(&self) -> usize {
+        self.left
+    }
+
     fn place(&self, key: Key) -> Option<usize> {
         if self.keys.get(self.near) == Some(&key) {
             return Some(self.near);

@@ -132,6 +132,23 @@ fn timers_fire_in_the_order_in_which_they_are_due() {
     assert_eq!(names, [2, 3, 1]);
 }
 
+/// A clock that jumps an hour ahead: a timer of each second fires once, and in each second after it. Set back, the
+/// clock of the core stands, and nothing fires a second time; when the other has caught up all goes on.
+#[test]
+fn a_clock_that_jumps_makes_no_timer_fire_sixty_times() {
+    let mut it = Rig::new(small());
+    it.one(1, Priority::Normal, Act::Every(1, 1_000));
+    let mut fired = |now: u64| {
+        it.now = now;
+        it.tell(Event::Wake);
+        std::mem::take(&mut it.notified).len()
+    };
+    assert_eq!([999, 1_000, 1_999, 2_000].map(&mut fired), [0, 1, 0, 1]);
+    assert_eq!([3_602_500, 3_602_999, 3_603_000].map(&mut fired), [1, 0, 1]);
+    assert_eq!([3_000, 4_000, 3_603_000].map(&mut fired), [0, 0, 0]);
+    assert_eq!([3_604_000, 3_605_000].map(&mut fired), [1, 1]);
+}
+
 /// Timers have the usual priority: a message of a higher one that waits with them comes first.
 #[test]
 fn a_timer_waits_for_messages_of_a_higher_priority() {

@@ -24,6 +24,8 @@ pub(crate) enum Act {
     Fail(String),
     /// Sets a timer that is due after so many milliseconds.
     Timer(u64, u64),
+    /// Sets a timer that is due each so many milliseconds.
+    Every(u64, u64),
     /// Notifies the world.
     Notify,
     /// Sends a message to another agent.
@@ -70,6 +72,7 @@ impl Agent for Probe {
             Act::Look => return Ok(Effect::Clean),
             Act::Fail(cause) => return Err(Failure(cause.clone())),
             Act::Timer(name, span) => cx.after(TimerName(*name), Duration::from_millis(*span)),
+            Act::Every(name, span) => cx.every(TimerName(*name), Duration::from_millis(*span)),
             Act::Notify => _ = cx.notify(1, vec![]),
             Act::Send(to) => cx.send(*to, Priority::Normal, Act::Hot(1)),
             Act::BreakBounds => self.bounds_break = true,

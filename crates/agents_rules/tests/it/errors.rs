@@ -1,6 +1,6 @@
 //! Errors of a file: each names line, column, cause and the nearest right spelling.
 
-use agents_rules::{Rules, Way};
+use agents_rules::{Delivered, MailSecurity, Rules, Way};
 
 const GOOD: &str = r#"[agent]
 state = { symbol = "text", low = "number", high = "number", until = "number", seen = 0 }
@@ -94,6 +94,58 @@ fn what_is_wrong_is_told_with_its_place_and_the_nearest_right_spelling() {
         ("seen = 0", "in = 0", "r.toml:2:84: `in` is a word of CEL"),
     ] {
         let error = error(from, to);
+        assert!(error.starts_with(told), "{to}:\n  {error}\n  {told}");
+    }
+}
+
+#[test]
+fn a_destination_that_cannot_be_one_is_told_with_its_place() {
+    let good = GOOD.replace(
+        "webhook = \"http://127.0.0.1:9000/hook\"\n",
+        "email = \"smtp://mail.internal\"\nfrom = \"a@example.org\"\nto = [\"b@example.org\"]\n\
+         user = \"sekisho\"\nsecret-env = \"WORD\"\ndigest = { every = \"10m\", count = 20, by = \"symbol\" }\n",
+    );
+    let rules = Rules::read("r.toml", &good).unwrap_or_else(|error| panic!("{error}"));
+    let hook = &rules.destinations()[0];
+    let Delivered::Email(email) = &hook.to else { panic!("{hook:?}") };
+    assert_eq!((&*email.host, email.port), ("mail.internal", 587));
+    assert_eq!(email.security, MailSecurity::StartTls);
+    let digest = hook.digest.as_ref().unwrap();
+    assert_eq!(
+        (digest.every.as_secs(), digest.count, digest.by.as_deref()),
+        (600, 20, Some("symbol"))
+    );
+    for (from, to, told) in [
+        ("smtp://", "imap://", "r.toml:19:9: a mail server is `smtps://HOST` (TLS)"),
+        ("mail.internal", "ann:word@mail", "r.toml:19:9: after `smtp://` comes HOST or HOST:PORT"),
+        ("mail.internal", "mail:70000", "r.toml:19:9: after `smtp://` comes HOST or HOST:PORT"),
+        ("mail.internal", "mail/path", "r.toml:19:9: after `smtp://` comes HOST or HOST:PORT"),
+        ("from = \"a@example.org\"\n", "", "r.toml:18:1: a mail needs a sender"),
+        ("to = [\"b@example.org\"]\n", "", "r.toml:18:1: a mail needs receivers"),
+        ("[\"b@example.org\"]", "[]", "r.toml:21:6: a mail has 1 to 100 receivers"),
+        ("b@example.org", "b\\r\\nBcc: c@example.org", "r.toml:21:6: `b\r\nBcc"),
+        ("b@example.org", "b", "r.toml:21:6: `b` is no address such as"),
+        ("secret-env = \"WORD\"\n", "", "r.toml:22:8: a user needs a password"),
+        ("user = \"sekisho\"\n", "", "r.toml:18:1: a secret of a mail server is a password"),
+        ("secret-env", "secret-file = \"x\"\nsecret-env", "r.toml:23:15: there is one secret"),
+        (
+            "smtp://mail",
+            "smtps://mail\"\ntls = \"none\"\nca-file = \"x",
+            "r.toml:20:7: `smtps://` is TLS",
+        ),
+        ("email =", "webhook = \"http://a/\"\nemail =", "r.toml:18:1: `hook` needs one way"),
+        ("email = \"smtp://mail.internal\"", "log = \"x\"", "r.toml:20:8: `from` is for mails"),
+        ("\"10m\"", "\"8d\"", "r.toml:24:20: a digest waits for at most 7 days"),
+        ("count = 20", "count = 0", "r.toml:24:35: a digest has 1 to 1,000 notifications"),
+        (
+            "by = \"symbol\"",
+            "by = \"symbl\"",
+            "r.toml:24:44: unknown field `symbl`; did you mean `symbol`?",
+        ),
+        ("digest", "digset", "r.toml:24:1: unknown key `digset`; did you mean `digest`?"),
+    ] {
+        assert!(good.contains(from), "`{from}` stands in the file");
+        let error = Rules::read("r.toml", &good.replacen(from, to, 1)).expect_err(to).to_string();
         assert!(error.starts_with(told), "{to}:\n  {error}\n  {told}");
     }
 }

@@ -20,6 +20,7 @@ pub(crate) fn spec() -> ServerSpec {
         public: false,
         directory: None,
         sources: Vec::new(),
+        tables: Vec::new(),
         rules_file: None,
         keep: Duration::from_secs(3_600),
         keep_bytes: 64 << 20,

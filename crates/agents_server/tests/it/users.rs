@@ -19,9 +19,11 @@ use tls::Tls;
 use crate::delivering::{rules, spec};
 
 /// The right that each place needs.
-const RIGHTS: [(&str, Right); 20] = [
+const RIGHTS: [(&str, Right); 22] = [
     ("GET /healthz", Right::Anybody),
     ("GET /readyz", Right::Anybody),
+    ("GET /", Right::Anybody),
+    ("GET /state.json", Right::Read),
     ("GET /metrics", Right::Read),
     ("GET /agents", Right::Read),
     ("GET /agents/NAME", Right::Read),

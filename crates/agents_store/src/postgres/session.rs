@@ -24,13 +24,16 @@ const PREPARED_MAX: usize = 64;
 
 /// A connection that is opened when it is needed.
 pub(super) struct Session {
-    runtime: Runtime,
+    /// `None` while it is dropped.
+    runtime: Option<Runtime>,
     config: Config,
     patience: Duration,
     client: Option<Client>,
     /// The connection has a transaction open: another one could not go on with it.
     within: bool,
     prepared: HashMap<String, Statement>,
+    /// The way out where a table is missing.
+    missing: &'static str,
 }
 
 impl fmt::Debug for Session {
@@ -75,13 +78,29 @@ pub(super) fn on<T>(
     call(&mut session.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
+/// Whoever drops it may be in an event loop of another's, where nobody may wait.
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 impl Session {
     pub(super) fn new(config: Config, place: &str, patience: Duration) -> Session {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime =
             runtime.unwrap_or_else(|error| panic!("{place}: no event loop can be had: {error}"));
-        let prepared = HashMap::new();
-        Session { runtime, config, patience, client: None, within: false, prepared }
+        let (runtime, prepared) = (Some(runtime), HashMap::new());
+        let missing = "`sekisho agents init` makes the tables";
+        Session { runtime, config, patience, client: None, within: false, prepared, missing }
+    }
+
+    /// The same with another way out where a table is missing.
+    pub(super) fn with_missing(mut self, missing: &'static str) -> Session {
+        self.missing = missing;
+        self
     }
 
     /// The rows of a statement.
@@ -151,7 +170,7 @@ impl Session {
             return self.end("rollback").map(|()| End::Refused(cause));
         }
         self.client = None;
-        Err(fault_of(error))
+        Err(fault_of(error, self.missing))
     }
 
     fn prepare(&mut self, sql: &str) -> Result<(), Fault> {
@@ -180,7 +199,8 @@ impl Session {
         self.prepared.clear();
         let (config, patience) = (&self.config, self.patience);
         let open = async { timeout(patience, config.open()).await };
-        let opened = self.runtime.block_on(open).map_err(|_| silent(patience))?;
+        let runtime = self.runtime.as_ref().expect("it is there as long as the session");
+        let opened = runtime.block_on(open).map_err(|_| silent(patience))?;
         let client = opened.map_err(|error| Fault { cause: error.to_string(), lasting: false })?;
         self.client = Some(client);
         // A session that stands still in a transaction would keep the partition from its next owner.
@@ -207,9 +227,10 @@ impl Session {
         };
         let (prepared, patience) = (&self.prepared, self.patience);
         let limited = async { timeout(patience, call(client, prepared)).await };
-        let fault = match self.runtime.block_on(limited) {
+        let runtime = self.runtime.as_ref().expect("it is there as long as the session");
+        let fault = match runtime.block_on(limited) {
             Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(error)) => fault_of(&error),
+            Ok(Err(error)) => fault_of(&error, self.missing),
             Err(_) => silent(patience),
         };
         (self.client, self.within) = (None, false);
@@ -228,11 +249,11 @@ fn silent(patience: Duration) -> Fault {
     Fault { cause, lasting: false }
 }
 
-fn fault_of(error: &Error) -> Fault {
+fn fault_of(error: &Error, way_out: &str) -> Fault {
     let code = error.code();
     let missing = [SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME];
     if code.is_some_and(|code| missing.contains(code)) {
-        let cause = format!("{}: `sekisho agents init` makes the tables", cause_of(error));
+        let cause = format!("{}: {way_out}", cause_of(error));
         return Fault { cause, lasting: true };
     }
     Fault { cause: cause_of(error), lasting: code == Some(&SqlState::INSUFFICIENT_PRIVILEGE) }

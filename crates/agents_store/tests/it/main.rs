@@ -22,4 +22,5 @@ mod postgres;
 mod random;
 mod same;
 mod store;
+mod table;
 mod worlds;

@@ -20,7 +20,7 @@ use crate::same::as_memory;
 use crate::worlds::every_world;
 
 /// The server of all tests but those of another release. It ends with the process.
-fn server() -> &'static Private {
+pub(crate) fn server() -> &'static Private {
     // A store has two connections, and a test four stores at most, clients of its own beside.
     static CONNECTIONS: Bound = Bound::of(100, 15);
     static SERVER: OnceLock<Private> = OnceLock::new();
@@ -29,7 +29,8 @@ fn server() -> &'static Private {
 }
 
 /// Nothing is analysed but where a test says so.
-const PARAMETERS: [(&str, &str); 4] = [
+const PARAMETERS: [(&str, &str); 5] = [
+    ("max_prepared_transactions", "4"),
     ("fsync", "off"),
     ("shared_buffers", "32MB"),
     ("max_connections", "100"),
@@ -41,7 +42,7 @@ fn settings() -> Settings {
     Settings { parameters, ..Settings::default() }
 }
 
-fn config(server: &Private) -> Config {
+pub(crate) fn config(server: &Private) -> Config {
     server.url().as_str().parse().unwrap()
 }
 
@@ -108,7 +109,7 @@ fn a_load_by_keys_reads_no_more_than_its_rows_in_tables_that_nobody_analysed() {
 }
 
 /// The rows of a statement, columns joined by a bar, asked through another connection.
-fn ask(sql: &str) -> Vec<String> {
+pub(crate) fn ask(sql: &str) -> Vec<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let url = server().url();

@@ -3,6 +3,8 @@ const EVERY_MS = 1000, PATIENCE_MS = 5000, SHOWN_S = 120, RATE_S = 5;
 const by = (id) => document.getElementById(id);
 const root = document.documentElement;
 const history = [];
+// Headers of each question, such as an access token.
+const asking = {};
 let held = false, last = null;
 
 function put(node, text) {
@@ -148,13 +150,17 @@ function state(name, text) {
 }
 async function update() {
   try {
-    const reply = await fetch("state.json", { cache: "no-store", signal: AbortSignal.timeout(PATIENCE_MS) });
+    const reply = await fetch("state.json", { cache: "no-store", headers: asking, signal: AbortSignal.timeout(PATIENCE_MS) });
+    if ((reply.status === 401 || reply.status === 403) && typeof locked === "function") {
+      state("locked", locked(reply.status));
+      return;
+    }
     if (!reply.ok) throw new Error(`it answers ${reply.status}`);
     const now = await reply.json();
     show(now);
     last = new Date(now.at_unix_s * 1000).toLocaleTimeString("en", { hour12: false });
     const phase = { active: "lets jobs in", paused: "is paused: no job starts", draining: "drains: no job comes in" };
-    state("live", `${now.version} ${phase[now.phase]}`);
+    state("live", `${now.version} ${now.says ?? phase[now.phase]}`);
   } catch (error) {
     state("lost", last ? `No answer since ${last}, trying again` : "No answer yet, trying again");
   }

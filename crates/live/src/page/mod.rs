@@ -14,15 +14,47 @@ const SCRIPT: &str = include_str!("common.js");
 /// The place of the charts in the body of a page.
 const CHARTS_HERE: &str = "@charts@";
 
+/// The words of a page outside of its body: HTML, each a part of a sentence.
+#[derive(Clone, Copy, Debug)]
+pub struct Words {
+    /// The title.
+    pub title: &'static str,
+    /// The state before the first answer.
+    pub asking: &'static str,
+    /// The two numbers of the first chart, and both together.
+    pub now: [&'static str; 3],
+    /// The two rates of the second chart, and both together.
+    pub rate: [&'static str; 3],
+}
+
+/// The words of a gate's page.
+pub const GATE: Words = Words {
+    title: "Sekisho gate",
+    asking: "Asking the gate ...",
+    now: ["slots busy", "jobs waiting", "Slots busy and jobs waiting"],
+    rate: ["done", "refused or left", "Jobs done per second, and jobs refused or left per second,"],
+};
+
 /// A page, one HTML file: `body` is its main element, with `@charts@` where the charts stand, and `script`
 /// has a function `show` of the state that the page asks for at `state.json` again and again. Its last
-/// line is `forever();`.
+/// line is `forever();`. If it has a function `locked`, that is told the status of an answer to somebody who
+/// may not ask, and says what to do.
 ///
 /// # Panics
 /// If the body has no place for the charts.
-pub fn page(body: &str, script: &str) -> String {
+pub fn page(words: &Words, body: &str, script: &str) -> String {
     let (before, after) = body.split_once(CHARTS_HERE).expect("a page has charts");
-    format!("{HEAD}{before}{CHARTS}{after}<script>\n{SCRIPT}{script}</script>\n</html>\n")
+    let head = HEAD.replace("@title@", words.title).replace("@asking@", words.asking);
+    let [now_first, now_second, now] = words.now;
+    let [rate_first, rate_second, rate] = words.rate;
+    let charts = CHARTS
+        .replace("@now-first@", now_first)
+        .replace("@now-second@", now_second)
+        .replace("@now-aria@", now)
+        .replace("@rate-first@", rate_first)
+        .replace("@rate-second@", rate_second)
+        .replace("@rate-aria@", rate);
+    format!("{head}{before}{charts}{after}<script>\n{SCRIPT}{script}</script>\n</html>\n")
 }
 
 /// A class of a gate's jobs as a live page reads it. Times are in seconds, and names say so.

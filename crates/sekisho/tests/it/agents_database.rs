@@ -9,7 +9,7 @@ use postgres::{Private, Settings};
 
 use crate::agents_asked::flat;
 use crate::browser::Scratch;
-use crate::command::{Ended, PATIENCE, sekisho, shell};
+use crate::command::{Ended, PATIENCE, Running, sekisho, shell};
 use crate::serving_agents::{RULES, address, request, takes_effect_once};
 use crate::tpcc::{ask, database};
 
@@ -163,4 +163,105 @@ fn of_two_servers_on_one_database_the_later_one_has_the_agents() {
     assert!(told.contains("\"count\":1.0"), "{told}");
     third.signal("TERM");
     assert_eq!(third.ended(PATIENCE).code, 0);
+}
+
+/// Writers insert rows while the server is killed so often; the server afterwards.
+fn rows_while_killed(
+    url: &str,
+    folder: &Path,
+    line: &str,
+    running: Running,
+    kills: u64,
+) -> Running {
+    let mut running = Some(running);
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    thread::scope(|scope| {
+        for slow in [false, true] {
+            let is_over = &is_over;
+            scope.spawn(move || {
+                let pause = if slow { "select pg_sleep(0.05);" } else { "" };
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    let insert = "insert into orders select from generate_series(1, 5)";
+                    ask(url, &format!("begin; {insert}; {pause} commit")).unwrap();
+                }
+            });
+        }
+        for n in 0..kills {
+            thread::sleep(Duration::from_millis(150 + 97 * (n % 5)));
+            // Dropping kills with signal 9.
+            drop(running.take());
+            address(running.insert(shell(folder, line)));
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    running.unwrap()
+}
+
+/// Rows that come while the server is killed again and again, some from transactions that commit late: each takes
+/// effect once. A row that is no message is told with its place.
+#[test]
+fn each_row_of_a_table_takes_effect_once_after_kill_9() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    fs::write(folder.join("rules.toml"), RULES).unwrap();
+    let url = database("agents_table");
+    ask(&url, "create table orders (id bigint generated always as identity primary key)").unwrap();
+    ask(&url, "create table ticks (id int unique, symbol text, price numeric)").unwrap();
+    let line = format!(
+        "sekisho agents serve rules.toml --listen 127.0.0.1:0 --source-table order=orders:id \
+         --source-table tick=ticks:id --source-db {url}"
+    );
+    let running = shell(&folder, &line);
+    let alice = r#"{"symbol": "A", "high": 10}"#;
+    let declared = request(&address(&running), "PUT /agents/alice", &[], alice);
+    assert_eq!(declared.map(|it| it.0), Some(202));
+    let kills = if std::env::var_os("SEKISHO_LONG").is_some() { 40 } else { 6 };
+    let running = rows_while_killed(&url, &folder, &line, running, kills);
+    let rows = ask(&url, "select count(*) from orders").unwrap()[0].parse::<f64>().unwrap();
+    assert!(rows > 100.0, "{rows}");
+    let here = address(&running);
+    let count = || {
+        let (_, text) = request(&here, "GET /agents/alice", &[], "").expect("an answer");
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()["state"]["count"]
+            .as_f64()
+            .unwrap()
+    };
+    let until = Instant::now() + PATIENCE;
+    while count() < rows {
+        assert!(Instant::now() < until, "{} of {rows}", count());
+        thread::sleep(Duration::from_millis(50));
+    }
+    // Nothing comes twice.
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(count(), rows);
+    ask(&url, "insert into ticks values (1, 'A', null), (2, 'A', 11.5)").unwrap();
+    running.complains("ticks, id 1: the field `price`");
+    let alerts = folder.join("alerts.jsonl");
+    let until = Instant::now() + PATIENCE;
+    while !fs::read_to_string(&alerts).unwrap_or_default().contains("\"price\":11.5") {
+        assert!(Instant::now() < until, "nothing fired");
+        thread::sleep(Duration::from_millis(50));
+    }
+    running.signal("TERM");
+    assert_eq!(running.ended(PATIENCE).code, 0);
+}
+
+#[test]
+fn a_table_that_is_no_source_is_told_with_the_way_out() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    fs::write(folder.join("rules.toml"), RULES).unwrap();
+    let url = database("agents_no_table");
+    let early =
+        ["agents", "serve", "rules.toml", "--source-table", "tick=tick:id", "--source-db", &url];
+    let refused = sekisho(&folder, &[&early[..], &["--listen", "127.0.0.1:0"]].concat());
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(
+        flat(&refused.err)
+            .contains("source tick: the table tick of PostgreSQL: there is no such table"),
+        "{refused:?}"
+    );
+    let without =
+        sekisho(&folder, &["agents", "serve", "rules.toml", "--source-table", "tick=ticks:id"]);
+    assert!(without.code == 2 && flat(&without.err).contains("--source-db"), "{without:?}");
 }

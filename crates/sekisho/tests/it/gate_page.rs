@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use crate::browser::{Driven, keep};
 
-const WIDE: (u32, u32) = (1200, 900);
-const NARROW: (u32, u32) = (390, 740);
+pub(crate) const WIDE: (u32, u32) = (1200, 900);
+pub(crate) const NARROW: (u32, u32) = (390, 740);
 
 /// Serves the page and what it asks for, until the process ends.
 struct Served {
@@ -91,7 +91,7 @@ fn later() -> Snapshot {
 }
 
 /// Places of everything that a reader looks at.
-fn places(browser: &mut Driven) -> Value {
+pub(crate) fn places(browser: &mut Driven) -> Value {
     browser.value(
         "[...document.querySelectorAll('header > *, dl > div, h2, .box, figure')].map((e) => { \
          const r = e.getBoundingClientRect(); \
@@ -99,13 +99,13 @@ fn places(browser: &mut Driven) -> Value {
     )
 }
 
-fn text(browser: &mut Driven, id: &str) -> String {
+pub(crate) fn text(browser: &mut Driven, id: &str) -> String {
     let found = browser.value(&format!("document.getElementById('{id}').textContent"));
     found.as_str().expect("an element has text").to_owned()
 }
 
 #[track_caller]
-fn fits(browser: &mut Driven) {
+pub(crate) fn fits(browser: &mut Driven) {
     let [all, seen] = ["scrollWidth", "clientWidth"]
         .map(|name| browser.value(&format!("document.documentElement.{name}")).as_u64());
     assert!(all.is_some() && all <= seen, "{all:?} px in {seen:?} px");

@@ -9,6 +9,7 @@ mod browser;
 
 mod agents_asked;
 mod agents_database;
+mod agents_page;
 mod approximate;
 mod arguments;
 mod beyond;

@@ -172,15 +172,45 @@ fn after_kill_9_what_was_acknowledged_took_effect_once() {
     });
 }
 
+/// The same where notifications leave in digests: each is in one, whatever was gathered when the server was killed.
+#[test]
+fn after_kill_9_each_notification_is_in_a_digest() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let kills = if std::env::var_os("SEKISHO_LONG").is_some() { 50 } else { 8 };
+    let line = "sekisho agents serve rules.toml --listen 127.0.0.1:0";
+    let rules = RULES.to_owned() + "digest = { every = \"1s\", count = 7 }\n";
+    takes_effect_once_by(&rules, &folder, line, kills, |running| {
+        drop(running);
+        shell(&folder, line)
+    });
+    let text = fs::read_to_string(folder.join("alerts.jsonl")).unwrap();
+    let whole = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let sizes: Vec<usize> = whole.map(|it| it["notifications"].as_array().unwrap().len()).collect();
+    assert!(sizes.iter().all(|size| (1..=7).contains(size)), "{sizes:?}");
+    assert!(sizes.iter().any(|size| *size > 1), "several leave together: {sizes:?}");
+}
+
 /// Clients press a server that is disturbed so often; `disturbed` gives the one that runs afterwards.
 pub(crate) fn takes_effect_once(
+    folder: &Path,
+    line: &str,
+    disturbances: u64,
+    disturbed: impl FnMut(Running) -> Running,
+) {
+    takes_effect_once_by(RULES, folder, line, disturbances, disturbed);
+}
+
+/// The same by these rules.
+fn takes_effect_once_by(
+    rules: &str,
     folder: &Path,
     line: &str,
     disturbances: u64,
     mut disturbed: impl FnMut(Running) -> Running,
 ) {
     const AGENTS: u64 = 20;
-    fs::write(folder.join("rules.toml"), RULES).expect("a folder of our own");
+    fs::write(folder.join("rules.toml"), rules).expect("a folder of our own");
     let place = Arc::new(Mutex::new(String::new()));
     let is_over = Arc::new(AtomicBool::new(false));
     let acknowledged: Arc<[AtomicU64]> = (0..AGENTS).map(|_| AtomicU64::new(0)).collect();
@@ -279,8 +309,12 @@ fn firings(folder: &Path) -> BTreeMap<String, u64> {
     let mut found: BTreeMap<String, u64> = BTreeMap::new();
     for line in text.lines() {
         let Ok(line) = serde_json::from_str::<Value>(line) else { continue };
-        if ids.insert(line["id"].as_str().expect("a name").to_owned()) {
-            *found.entry(line["agent"].as_str().expect("a name").to_owned()).or_default() += 1;
+        // By itself, or in a digest.
+        let one = std::slice::from_ref(&line);
+        for one in line["notifications"].as_array().map_or(one, Vec::as_slice) {
+            if ids.insert(one["id"].as_str().expect("a name").to_owned()) {
+                *found.entry(one["agent"].as_str().expect("a name").to_owned()).or_default() += 1;
+            }
         }
     }
     found
