@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
+use crate::blob::{BlobId, blobs_of};
 use crate::commit::Timestamp;
 use crate::diff::Diff;
 use crate::expiry::{EXPIRES, deadline};
@@ -212,6 +213,12 @@ impl Database {
     /// The numbers of all versions that are kept.
     pub fn versions(&self) -> impl Iterator<Item = u64> {
         self.versions.numbers()
+    }
+
+    /// The blobs that any kept version names, and the newest.
+    pub fn held_blobs(&self) -> BTreeSet<BlobId> {
+        let kept = self.versions.numbers().filter_map(|seq| self.versions.get(seq));
+        blobs_of(kept.chain([&*self.private]))
     }
 
     /// The number of versions that were given up.

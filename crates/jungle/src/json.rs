@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Number, Value};
 
 use crate::attributes::{Attributes, NAME_MAX};
+use crate::blob::BLOB;
 use crate::editor::Editor;
 use crate::expiry::EXPIRES;
 use crate::node::{Node, NodeId};
@@ -43,6 +44,16 @@ pub enum JsonError {
         /// The node.
         node: NodeId,
         /// The attribute.
+        name: String,
+    },
+    /// A blob beside the node, which JSON does not take.
+    #[error(
+        "node {node} has blob `{name}`, which is no part of a document; read the node without `as=json`, and the blob by itself"
+    )]
+    Blob {
+        /// The node.
+        node: NodeId,
+        /// The name of the blob.
         name: String,
     },
     /// A merge has brought two members of one name.
@@ -135,6 +146,9 @@ pub fn to_json(node: &Node) -> Result<Value, JsonError> {
 fn value_of(node: &Node, depth: usize) -> Result<Value, JsonError> {
     if depth > DEPTH_MAX {
         return Err(JsonError::Deep(node.id()));
+    }
+    if let Some((name, _)) = node.blobs().next() {
+        return Err(JsonError::Blob { node: node.id(), name: name.to_owned() });
     }
     let not_json = |name: &str| JsonError::NotJson { node: node.id(), name: name.to_owned() };
     match node.attribute(KIND) {
@@ -336,8 +350,9 @@ impl Editor {
         for child in children {
             self = self.delete(child)?;
         }
-        // A deadline is the node's, not the value's.
-        let gone = |name: &&String| new.get(name).is_none() && *name != EXPIRES;
+        // Deadlines and blobs are the node's, not the value's.
+        let is_beside = |name: &str| name == EXPIRES || name.starts_with(BLOB);
+        let gone = |name: &&String| new.get(name).is_none() && !is_beside(name);
         for name in names.iter().filter(gone) {
             self = self.remove(node, name)?;
         }

@@ -2,6 +2,7 @@
 //! without clock, socket, thread or disk.
 
 mod attributes;
+mod blob;
 mod commit;
 mod database;
 mod diff;
@@ -26,6 +27,10 @@ mod version;
 mod wire;
 
 pub use attributes::{Attributes, Iter as AttributeIter};
+pub use blob::{
+    BLOB, BlobError, BlobHash, BlobId, BlobIdError, BlobRef, BlobWriter, Sealed, blob_file,
+    blob_of_file, blobs_of, check_blob,
+};
 pub use commit::{Change, Commit, Timestamp};
 pub use database::{Database, PastError, Reader};
 pub use diff::Difference;
@@ -40,7 +45,7 @@ pub use node::{Children, Node, NodeId, NodeIdError, Walk};
 pub use operation::{Edit, Expect, Operation, Precondition, Refusal, Transaction};
 pub use path::{NodePath, NodePathError};
 pub use sequencer::{
-    CommitError, Done, Group, Sequencer, SequencerSettings, Settings, Started, start,
+    CommitError, Done, Group, Sequencer, SequencerSettings, Settings, Started, free_blobs, start,
     take_snapshot, trim_behind_snapshots, write_and_read_snapshot,
 };
 pub use snapshot::{SnapshotError, read_snapshot, write_snapshot};
@@ -69,6 +74,12 @@ pub enum Planted {
     TrimmedTooEarly,
     /// What is due is decided by a clock that the log does not have.
     TickByAClock,
+    /// A commit names a blob that is not safe.
+    BlobNotSynced,
+    /// A blob is freed that a kept version names.
+    HeldBlobFreed,
+    /// A blob is freed before the log is safe that says so.
+    BlobFreedTooEarly,
 }
 
 /// The page of the documentation, whose examples are tests.

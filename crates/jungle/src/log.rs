@@ -124,6 +124,12 @@ pub enum LogError {
         /// The format that it names.
         found: String,
     },
+    /// A blob is gone that the newest version names.
+    #[error("{file}: it is gone, and the newest version names it; restore this file from a backup")]
+    NoBlob {
+        /// The file.
+        file: String,
+    },
     /// Entries are missing between the snapshot and the log, or between two segments.
     #[error(
         "entries from {needed} on are needed, and {found} is the next there; restore the missing segment"

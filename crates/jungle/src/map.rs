@@ -2,10 +2,11 @@
 //! kept in the order of its keys.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Bound;
 
-use crate::sequence::{Item, Iter, Sequence};
+use crate::sequence::{Chunk, Item, Iter, Sequence};
 
 /// A persistent ordered map.
 pub(crate) struct Map<K: Key, V: Clone> {
@@ -100,6 +101,15 @@ impl<K: Key, V: Clone> Map<K, V> {
         let (at, found) = self.pairs.search(|last| last < key);
         found.filter(|pair| pair.key == *key)?;
         Some(self.pairs.remove(at).value)
+    }
+
+    /// Hands over the pairs of all chunks that were not seen before.
+    pub(crate) fn unseen(
+        &self,
+        seen: &mut BTreeSet<*const Chunk<Pair<K, V>>>,
+        each: &mut impl FnMut(&K, &V),
+    ) {
+        self.pairs.unseen(seen, &mut |pair| each(&pair.key, &pair.value));
     }
 
     pub(crate) fn iter(&self) -> Iter<'_, Pair<K, V>> {

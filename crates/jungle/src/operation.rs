@@ -2,6 +2,7 @@
 //! version with the same result.
 
 use crate::attributes::Attributes;
+use crate::blob::{self, BlobRef};
 use crate::commit::Timestamp;
 use crate::merge::{self, Policy, Rule};
 use crate::node::NodeId;
@@ -203,7 +204,31 @@ pub enum Refusal {
     },
 }
 
+impl Transaction {
+    /// The blobs that its edits name. They are to be stored before it is submitted.
+    pub fn blobs(&self) -> impl Iterator<Item = BlobRef> {
+        let edits = self.operations.iter().filter_map(|operation| match operation {
+            Operation::Edit { edit, .. } => Some(edit),
+            _ => None,
+        });
+        edits.flat_map(Edit::blobs)
+    }
+}
+
 impl Edit {
+    /// The blobs that the edit names.
+    fn blobs(&self) -> Vec<BlobRef> {
+        match self {
+            Self::Insert { attributes, .. } => {
+                attributes.iter().filter_map(|(name, value)| blob::named(name, value)).collect()
+            }
+            Self::Put { name, value: Some(value), .. } => {
+                blob::named(name, value).into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// The node that the edit makes or brings back.
     pub(crate) fn made(&self) -> Option<NodeId> {
         match self {

@@ -409,6 +409,28 @@ impl<T: Item> Sequence<T> {
         find(self.root.as_deref()?, may, is)
     }
 
+    /// Hands over the items of all chunks that were not seen before.
+    pub(crate) fn unseen(&self, seen: &mut BTreeSet<*const Chunk<T>>, each: &mut impl FnMut(&T)) {
+        fn below<T: Item>(
+            chunk: &Arc<Chunk<T>>,
+            seen: &mut BTreeSet<*const Chunk<T>>,
+            each: &mut impl FnMut(&T),
+        ) {
+            if !seen.insert(Arc::as_ptr(chunk)) {
+                return;
+            }
+            match &**chunk {
+                Chunk::Leaf(items) => items.iter().for_each(each),
+                Chunk::Inner(entries) => {
+                    entries.iter().for_each(|entry| below(&entry.chunk, seen, each));
+                }
+            }
+        }
+        if let Some(root) = &self.root {
+            below(root, seen, each);
+        }
+    }
+
     pub(crate) fn iter(&self) -> Iter<'_, T> {
         self.range(0..self.len())
     }

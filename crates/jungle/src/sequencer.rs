@@ -1,9 +1,10 @@
 //! All commits pass one short gate: the sequencer puts them in an order, decides each on a private version, has
 //! the log keep a whole group with one sync, and only then shows and answers them.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use crate::blob::{BlobId, blob_file, blob_of_file, blobs_of, is_blob_part, unheld};
 use crate::database::{Database, Reader};
 use crate::disk::{Disk, DiskError};
 use crate::history::Thinning;
@@ -116,6 +117,18 @@ impl Sequencer {
     /// The database, to hold versions and let them go. What is committed here passes the log by.
     pub fn database_mut(&mut self) -> &mut Database {
         &mut self.database
+    }
+
+    /// The blobs that are named by any kept version, by the newest, or by what waits.
+    fn held_blobs(&self) -> BTreeSet<BlobId> {
+        #[cfg(test)]
+        if self.planted == Some(crate::Planted::HeldBlobFreed) {
+            return blobs_of([self.database.private()]);
+        }
+        let mut held = self.database.held_blobs();
+        let waiting = self.queue.iter().flat_map(|(_, transaction)| transaction.blobs());
+        held.extend(waiting.map(|blob| blob.id));
+        held
     }
 
     /// The number of transactions that wait.
@@ -281,7 +294,15 @@ pub fn start<D: Disk>(
             Ok(())
         })?;
     started.log = opened;
+    let stored: BTreeSet<BlobId> = files.iter().filter_map(|file| blob_of_file(file)).collect();
+    let named = blobs_of([database.private()]);
+    if let Some(gone) = named.difference(&stored).next() {
+        return Err(LogError::NoBlob { file: blob_file(*gone) });
+    }
     // Only now: a start that fails has changed nothing that may be repaired.
+    for part in files.iter().filter(|file| is_blob_part(file)) {
+        log.disk_mut().remove(part).map_err(LogError::Failed)?;
+    }
     snapshot::set_aside(log.disk_mut(), &damaged).map_err(LogError::Failed)?;
     let sequencer = Sequencer::new(database, settings.sequencer);
     #[cfg(test)]
@@ -312,6 +333,34 @@ pub fn take_snapshot<D: Disk>(
     write_and_read_snapshot(log.disk_mut(), &version)?;
     trim_behind_snapshots(log)?;
     Ok(version.seq())
+}
+
+/// Removes the blobs that no kept version names, nor what waits, nor `pinned`; those that are gone. The log is made safe
+/// first: what a crash takes back of it may name them.
+///
+/// # Errors
+/// [`LogError`]; then none was removed.
+pub fn free_blobs<D: Disk>(
+    sequencer: &Sequencer,
+    log: &mut SegmentLog<D>,
+    pinned: &BTreeSet<BlobId>,
+) -> Result<Vec<BlobId>, LogError> {
+    let files = log.disk_mut().list().map_err(LogError::Unreadable)?;
+    let mut unheld = unheld(&files, &sequencer.held_blobs());
+    unheld.retain(|id| !pinned.contains(id));
+    if unheld.is_empty() {
+        return Ok(unheld);
+    }
+    #[cfg(test)]
+    let is_careless = log.planted() == Some(crate::Planted::BlobFreedTooEarly);
+    #[cfg(not(test))]
+    let is_careless = false;
+    if !is_careless {
+        log.sync()?;
+    }
+    // One that cannot be removed now is removed the next time, or at the next start.
+    unheld.retain(|id| log.disk_mut().remove(&blob_file(*id)).is_ok());
+    Ok(unheld)
 }
 
 fn none(error: DiskError) -> LogError {

@@ -43,6 +43,8 @@ fn nothing_acknowledged_is_lost_under_crashes_and_faults() {
         (total.damaged, "damaged logs refused"),
         (total.rejected, "rejections"),
         (total.ticks, "ticks"),
+        (total.blobs, "blobs"),
+        (total.blobs_freed, "freed blobs"),
     ] {
         assert!(count > runs / 50, "{count} {name} in {runs} runs: the simulator has gone blunt");
     }
@@ -101,6 +103,9 @@ fn each_planted_bug_is_found_within_a_minute() {
         Planted::TrimmedTooEarly,
         Planted::StartWithoutSync,
         Planted::TickByAClock,
+        Planted::BlobNotSynced,
+        Planted::HeldBlobFreed,
+        Planted::BlobFreedTooEarly,
     ] {
         let (seed, failure) = found(planted);
         println!("{planted:?}: seed {seed}: {failure}");

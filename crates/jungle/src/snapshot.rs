@@ -556,6 +556,7 @@ fn whole(root: Node, head: &TreeMessage) -> Result<Tree, WireError> {
         tree.places = Some(Map::from_ascending(places));
     }
     tree.deadlines = tree.build_deadlines();
+    tree.blobs = tree.build_blobs();
     Ok(tree)
 }
 

@@ -5,6 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::attributes::{Attributes, NAME_MAX, VALUE_MAX};
+use crate::blob::{self, BLOB, BlobRef, Blobs};
 use crate::commit::{Change, Timestamp, Touch, Touches};
 use crate::expiry::{self, Deadlines, EXPIRES};
 use crate::map::{Map, Pair};
@@ -31,6 +32,7 @@ pub struct Tree {
     pub(crate) rules: Map<Arc<str>, Rule>,
     pub(crate) fork: Option<Arc<Fork>>,
     pub(crate) deadlines: Deadlines,
+    pub(crate) blobs: Blobs,
 }
 
 /// The nodes of a tree by the value of one attribute.
@@ -121,9 +123,14 @@ pub enum EditError {
         /// The cause, and the way out.
         cause: &'static str,
     },
-    /// A rule that would make of two deadlines what is none.
-    #[error("`{EXPIRES}` takes the rules conflict and last-in-log, and no other")]
-    DeadlineRule,
+    /// A rule that would make of two deadlines, or of the names of two blobs, what is none.
+    #[error("attribute `{0}` takes the rules conflict and last-in-log, and no other")]
+    Rule(String),
+    /// A value that names no blob where one stands.
+    #[error(
+        "attribute `{0}` names a blob: it takes a SHA-256 in hexadecimal digits, a space and a length"
+    )]
+    Blob(String),
     /// A second index of one attribute.
     #[error("attribute `{0}` has an index already")]
     IndexExists(String),
@@ -181,6 +188,7 @@ impl Tree {
             rules: Map::default(),
             fork: None,
             deadlines: Map::default(),
+            blobs: Map::default(),
         }
     }
 
@@ -361,6 +369,8 @@ impl Tree {
         }
         let keys = |of: &Deadlines| of.iter().map(|pair| pair.key).collect::<Vec<_>>();
         assert_eq!(keys(&self.deadlines), keys(&self.build_deadlines()), "the deadlines");
+        let keys = |of: &Blobs| of.iter().map(|pair| (pair.key, pair.value)).collect::<Vec<_>>();
+        assert_eq!(keys(&self.blobs), keys(&self.build_blobs()), "the blobs");
         for index in self.indexes.iter() {
             let (own, built) = (&index.value, self.build_index(&index.key));
             let keys =
@@ -474,6 +484,7 @@ impl Draft {
             return Err(EditError::Exists(id));
         }
         attributes.iter().try_for_each(|(name, value)| fits(name, value))?;
+        attributes.iter().try_for_each(|(name, value)| fits_blob(name, Some(value)))?;
         let deadline = attributes.get(EXPIRES);
         deadline.map_or(Ok(()), |value| expiry::fits(&self.tree, id, value))?;
         let seq = self.seq;
@@ -503,6 +514,7 @@ impl Draft {
         value: Option<&[u8]>,
     ) -> Result<(), EditError> {
         fits(name, value.unwrap_or_default())?;
+        fits_blob(name, value)?;
         let positions = self.resolve(node)?;
         let before = self.tree.at_positions(&positions).expect("it was resolved");
         let id = before.id;
@@ -513,6 +525,12 @@ impl Draft {
             value.map_or(Ok(()), |value| expiry::fits(&self.tree, id, value))?;
             let old = before.expires();
             self.expires(id, old, value.and_then(expiry::deadline));
+        }
+        if name.starts_with(BLOB) {
+            let before = self.tree.at_positions(&positions).expect("it was resolved");
+            let old = before.attribute(name).and_then(BlobRef::of);
+            self.names(old, Indexing::Remove);
+            self.names(value.and_then(BlobRef::of), Indexing::Add);
         }
         let before = self.tree.at_positions(&positions).expect("it was resolved");
         if let Some(index) = self.tree.indexes.find(|own| (**own).cmp(name)) {
@@ -529,6 +547,17 @@ impl Draft {
         let name = name.into();
         self.note(id, if value.is_some() { Change::Put(name) } else { Change::Removed(name) });
         Ok(())
+    }
+
+    /// Counts a name of a blob that came or went.
+    fn names(&mut self, blob: Option<BlobRef>, indexing: Indexing) {
+        let Some(BlobRef { id, .. }) = blob else { return };
+        let count = self.tree.blobs.get(&id).copied().unwrap_or(0);
+        match (indexing, count) {
+            (Indexing::Add, _) => drop(self.tree.blobs.insert(id, count + 1)),
+            (Indexing::Remove, 1) => drop(self.tree.blobs.remove(&id)),
+            (Indexing::Remove, _) => drop(self.tree.blobs.insert(id, count - 1)),
+        }
     }
 
     /// Gives a node another deadline in the order of deadlines.
@@ -635,8 +664,9 @@ impl Draft {
 
     pub(crate) fn set_rule(&mut self, attribute: &str, rule: Rule) -> Result<(), EditError> {
         fits(attribute, &[])?;
-        if attribute == EXPIRES && matches!(rule, Rule::Counter | Rule::Union) {
-            return Err(EditError::DeadlineRule);
+        let is_other = attribute == EXPIRES || attribute.starts_with(BLOB);
+        if is_other && matches!(rule, Rule::Counter | Rule::Union) {
+            return Err(EditError::Rule(attribute.to_owned()));
         }
         self.tree.rules.insert(attribute.into(), rule);
         Ok(())
@@ -689,6 +719,10 @@ impl Draft {
                 Indexing::Remove => self.expires(id, Some(at), None),
             }
         }
+        if matches!(indexing, Indexing::Add) || !self.tree.blobs.is_empty() {
+            let blobs = attributes.iter().filter_map(|(name, value)| blob::named(name, value));
+            blobs.for_each(|blob| self.names(Some(blob), indexing));
+        }
         if self.tree.indexes.is_empty() {
             return;
         }
@@ -709,6 +743,14 @@ impl Draft {
 enum Indexing {
     Add,
     Remove,
+}
+
+fn fits_blob(name: &str, value: Option<&[u8]>) -> Result<(), EditError> {
+    let is_wrong = |value| name.starts_with(BLOB) && BlobRef::of(value).is_none();
+    if name == BLOB || value.is_some_and(is_wrong) {
+        return Err(EditError::Blob(name.to_owned()));
+    }
+    Ok(())
 }
 
 fn fits(name: &str, value: &[u8]) -> Result<(), EditError> {

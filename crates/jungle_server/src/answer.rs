@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jungle::{
-    Blame, Change, Commit, Conflict, Difference, EXPIRES, LogEntry, Node, NodeId, Timestamp,
-    Version, deadline,
+    BLOB, Blame, BlobRef, Change, Commit, Conflict, Difference, EXPIRES, LogEntry, Node, NodeId,
+    Timestamp, Version, deadline,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -53,6 +53,17 @@ fn values<'a>(pairs: impl Iterator<Item = (&'a str, &'a [u8])>) -> Values {
 
 /// The end of the year 9999, the last moment that RFC 3339 writes \[us since 1970\].
 const MOMENT_MAX: u64 = 253_402_300_799_999_999;
+
+/// True of attributes that have a field of their own.
+fn is_beside(name: &str) -> bool {
+    name == EXPIRES || name.starts_with(BLOB)
+}
+
+impl From<BlobRef> for BlobView {
+    fn from(blob: BlobRef) -> Self {
+        Self { sha256: blob.id.to_string(), bytes: blob.bytes }
+    }
+}
 
 /// A value as it is told: a deadline as a moment.
 fn shown(name: &str, bytes: Option<&[u8]>) -> Option<Value> {
@@ -111,6 +122,31 @@ impl Trees {
     }
 }
 
+/// A blob beside a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BlobView {
+    /// Its SHA-256, hexadecimal.
+    pub sha256: String,
+    /// Its bytes \[B\].
+    pub bytes: u64,
+}
+
+/// A blob that is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StoredBlob {
+    /// Its SHA-256, hexadecimal.
+    pub sha256: String,
+}
+
+/// All blobs that a version names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BlobList {
+    /// The commit at which this was read.
+    pub seq: u64,
+    /// The blobs.
+    pub blobs: Vec<StoredBlob>,
+}
+
 /// A node with some of those below it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeView {
@@ -123,6 +159,9 @@ pub struct NodeView {
     /// The moment from which on it goes with all below it, RFC 3339; none if it stays.
     #[serde(default)]
     pub expires: Option<String>,
+    /// Blobs beside it, by their names.
+    #[serde(default)]
+    pub blobs: BTreeMap<String, BlobView>,
     /// The number of its children.
     pub children: usize,
     /// Children, in order; left out beyond the depth that was asked for.
@@ -196,7 +235,8 @@ impl NodeView {
         Self {
             id: node.id().to_string(),
             changed: node.changed(),
-            attributes: values(node.attributes().filter(|(name, _)| *name != EXPIRES)),
+            attributes: values(node.attributes().filter(|(name, _)| !is_beside(name))),
+            blobs: node.blobs().map(|(name, blob)| (name.to_owned(), blob.into())).collect(),
             expires: node.expires().map(moment),
             children: node.len(),
             nodes,

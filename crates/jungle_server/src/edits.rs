@@ -16,7 +16,7 @@ use crate::lifetime::{Lifetime, now};
 use crate::problem::Problem;
 use crate::reads::{node_of, tag, tags, tree_of};
 use crate::request::{Planned, TransactionRequest, attributes, puts, settled, target};
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::store::StoreError;
 
 /// How often an edit is decided anew, if others changed the same meanwhile and whoever asked has not said what he
@@ -24,9 +24,9 @@ use crate::store::StoreError;
 const TRIES: usize = 8;
 
 /// A node or tree that must be as whoever asks has seen it.
-struct Guard<'a> {
-    tree: &'a str,
-    node: Option<&'a str>,
+pub(crate) struct Guard<'a> {
+    pub(crate) tree: &'a str,
+    pub(crate) node: Option<&'a str>,
 }
 
 impl Guard<'_> {
@@ -94,7 +94,7 @@ async fn once(
 }
 
 /// Commits what `plan` makes of the newest version.
-async fn commit(
+pub(crate) async fn commit(
     ask: &Ask,
     shared: &Shared,
     guard: Option<Guard<'_>>,

@@ -63,6 +63,8 @@ pub(crate) struct Ask {
     query: BTreeMap<String, String>,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    /// The body of a blob, which is not read before it is stored.
+    pub(crate) coming: Option<Incoming>,
     pub(crate) caller: Caller,
     /// The key under which an edit takes effect once.
     pub(crate) key: Option<Key>,
@@ -72,6 +74,12 @@ fn decoded(text: &str) -> Result<String, Problem> {
     let decoded = percent_decode_str(text).decode_utf8();
     let wrong = |_| Problem::bad_request(format!("`{text}` is no UTF-8 once it is decoded"));
     Ok(decoded.map_err(wrong)?.into_owned())
+}
+
+/// True of the address of a blob beside a node.
+fn is_blob(segments: &[String]) -> bool {
+    let words: Vec<&str> = segments.iter().map(String::as_str).collect();
+    matches!(words[..], ["trees", _, "nodes", _, "blobs", _])
 }
 
 impl Ask {
@@ -96,6 +104,10 @@ impl Ask {
                 return Err(Problem::bad_request(format!("`?{name}=` stands twice; say it once")));
             }
         }
+        if method == Method::PUT && is_blob(&segments) {
+            let (body, coming) = (Bytes::new(), Some(body));
+            return Ok(Self { method, segments, query, headers, body, coming, caller, key: None });
+        }
         let told = headers.get(CONTENT_LENGTH).and_then(|told| told.to_str().ok()?.parse().ok());
         let too_large = || {
             Problem::too_large(format!(
@@ -118,7 +130,8 @@ impl Ask {
                 return Err(Problem::new(408, "late", "The body came too slowly", late));
             }
         };
-        Ok(Self { method, segments, query, headers, body, caller, key: None })
+        let coming = None;
+        Ok(Self { method, segments, query, headers, body, coming, caller, key: None })
     }
 
     /// A parameter of the query, which is used up.

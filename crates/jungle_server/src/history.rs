@@ -15,7 +15,7 @@ use crate::exchange::{Ask, Reply, empty, json};
 use crate::problem::Problem;
 use crate::reads::{node_of, past_of, tree_of, version_at};
 use crate::request::{settled, target};
-use crate::server::Shared;
+use crate::shared::Shared;
 
 /// The most commits or differences of an answer.
 const LIMIT_MAX: usize = 10_000;

@@ -58,6 +58,10 @@ impl Key {
         let commits = ask.method != Method::GET
             && ask.method != Method::HEAD
             && matches!(words[..], ["trees" | "commits" | "transactions", ..]);
+        if ask.coming.is_some() {
+            let wrong = "`Idempotency-Key` has no meaning for a blob, which is the same however often it is sent; leave it out";
+            return Err(Problem::bad_request(wrong));
+        }
         if !commits {
             let wrong = "`Idempotency-Key` has a meaning for edits alone; leave it out here";
             return Err(Problem::bad_request(wrong));

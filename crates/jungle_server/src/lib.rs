@@ -8,6 +8,8 @@
 //! ```
 
 mod answer;
+mod blob_routes;
+mod blobs;
 mod bodies;
 mod directory;
 mod disk;
@@ -24,6 +26,7 @@ mod reads;
 mod request;
 mod routes;
 mod server;
+mod shared;
 mod state;
 mod store;
 mod users;
@@ -32,9 +35,10 @@ mod watching;
 
 pub use access::{AccessError, UsersError, access_token_hash};
 pub use answer::{
-    BlameAnswer, ChangeView, ChangedNode, CommitAnswer, CommitView, CommittedAnswer, ConflictView,
-    DiffAnswer, DifferenceView, EntryView, FoundAnswer, LogAnswer, MatchView, NodeAnswer, NodeView,
-    QueryAnswer, SeqAnswer, Stats, TreeView, Trees, Value, Values,
+    BlameAnswer, BlobList, BlobView, ChangeView, ChangedNode, CommitAnswer, CommitView,
+    CommittedAnswer, ConflictView, DiffAnswer, DifferenceView, EntryView, FoundAnswer, LogAnswer,
+    MatchView, NodeAnswer, NodeView, QueryAnswer, SeqAnswer, Stats, StoredBlob, TreeView, Trees,
+    Value, Values,
 };
 pub use directory::{Directory, DirectoryError};
 pub use disk::FileDisk;
@@ -44,7 +48,8 @@ pub use problem::Problem;
 pub use request::{
     OperationRequest, PolicyName, PreconditionRequest, RuleName, TransactionRequest,
 };
-pub use server::{Access, Server, ServerSettings, StartError, listener};
+pub use server::{Access, Server, StartError, listener};
+pub use shared::ServerSettings;
 pub use store::{Counts, OpenError, Store, StoreError, StoreSettings, StoreThread};
 pub use users::Users;
 pub use verify::{BackupError, Verified, VerifiedSnapshot, backed_up, verify};

@@ -9,8 +9,8 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::answer::{
-    BlameAnswer, CommitAnswer, CommitView, CommittedAnswer, DiffAnswer, FoundAnswer, LogAnswer,
-    NodeAnswer, QueryAnswer, SeqAnswer, Stats, TreeView, Trees,
+    BlameAnswer, BlobList, CommitAnswer, CommitView, CommittedAnswer, DiffAnswer, FoundAnswer,
+    LogAnswer, NodeAnswer, QueryAnswer, SeqAnswer, Stats, TreeView, Trees,
 };
 use crate::bodies::{At, Create, Hold, Insert, Merge, Move, Name, Pick, Put, SetRule};
 use crate::problem::Problem;
@@ -248,9 +248,21 @@ fn of_the_server(schemas: &mut Schemas) -> Vec<Address> {
         get(
             "/backup",
             "backup",
-            "A snapshot of the newest version, as it lies on a disk",
+            "A snapshot of a version, as it lies on a disk; the blobs that it names are read by themselves",
             Content::Other("application/octet-stream"),
-        ),
+        )
+        .query(&["at"])
+        .problems(&[404, 410]),
+        get("/blobs", "blobs", "All blobs that a version names", schemas.written::<BlobList>())
+            .query(&["at"])
+            .problems(&[404, 410]),
+        get(
+            "/blobs/{sha256}",
+            "any_blob",
+            "A blob by its hash",
+            Content::Other("application/octet-stream"),
+        )
+        .problems(&[410]),
         Address::edit(("post", "/snapshot"), "snapshot", "Takes a snapshot", schemas.written::<SeqAnswer>())
             .headers(&[]),
     ]
@@ -461,6 +473,31 @@ fn of_nodes(schemas: &mut Schemas) -> Vec<Address> {
     ]
 }
 
+/// Blobs beside nodes.
+fn of_blobs(schemas: &mut Schemas) -> Vec<Address> {
+    let blob = "/trees/{tree}/nodes/{node}/blobs/{blob}";
+    let mut put =
+        guarded(schemas, "put", blob, "put_blob", "Stores bytes of any length beside a node")
+            .headers(&["Jungle-Author", "Jungle-Message", "If-Match"])
+            .problems(&[404, 412]);
+    put.bodies = vec![("application/octet-stream", json!({}))];
+    put.is_body_needed = true;
+    vec![
+        Address::get(
+            blob,
+            "blob",
+            "The bytes of a blob. They are whole if there are as many as `Content-Length` says; `ETag` is their SHA-256",
+            Content::Other("application/octet-stream"),
+        )
+        .query(&["at"])
+        .headers(&["If-None-Match"])
+        .problems(&[304, 404, 410]),
+        put,
+        guarded(schemas, "delete", blob, "remove_blob", "Takes a blob from a node")
+            .problems(&[404, 412]),
+    ]
+}
+
 fn of_the_past(schemas: &mut Schemas) -> Vec<Address> {
     vec![
         Address::edit(
@@ -491,8 +528,10 @@ fn of_the_past(schemas: &mut Schemas) -> Vec<Address> {
 }
 
 /// The parts of a path that vary.
-const PATH: [(&str, &str); 5] = [
+const PATH: [(&str, &str); 7] = [
     ("attribute", "The name of an attribute"),
+    ("blob", "The name of a blob of the node, of 1 to 249 bytes"),
+    ("sha256", "The SHA-256 of a blob, 64 hexadecimal digits"),
     ("name", "A name that is free"),
     ("node", "An id (`17.0`), a path (`-1,0,2`) or `root`"),
     ("seq", "The number of a commit"),
@@ -543,6 +582,7 @@ pub fn openapi() -> Value {
     addresses.extend(of_trees(&mut schemas));
     addresses.extend(of_attributes(&mut schemas));
     addresses.extend(of_nodes(&mut schemas));
+    addresses.extend(of_blobs(&mut schemas));
     addresses.extend(of_the_past(&mut schemas));
     let mut paths = Map::new();
     for address in addresses {

@@ -92,7 +92,7 @@ impl Problem {
         Self { retry_after_s: Some(1), ..Self::new(503, "busy", title, detail) }
     }
 
-    fn full(detail: impl fmt::Display) -> Self {
+    pub(crate) fn full(detail: impl fmt::Display) -> Self {
         Self::new(507, "full", "There is no room", detail)
     }
 
@@ -191,6 +191,7 @@ impl From<StoreError> for Problem {
                 Self::new(500, "unknown", "It is not known whether it was committed", error)
             }
             error @ (StoreError::Busy(_) | StoreError::Stopped) => Self::busy(error),
+            error @ StoreError::NoBlob(_) => Self::new(410, "gone", "That blob is not kept", error),
             error @ StoreError::Snapshot(_) => {
                 Self::new(507, "no-snapshot", "No snapshot was written", error)
             }

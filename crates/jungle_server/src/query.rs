@@ -10,7 +10,7 @@ use crate::exchange::{Ask, Reply, json};
 use crate::jsonpath::{Found, JsonPath, order};
 use crate::problem::Problem;
 use crate::reads::{LIMIT, LIMIT_MAX, gone, has_room, node_of, past, tree_of, version_at};
-use crate::server::Shared;
+use crate::shared::Shared;
 
 /// The most steps of a query, which take at most about a second.
 const STEPS_MAX: u64 = 10_000_000;

@@ -9,7 +9,7 @@ use crate::answer::{FoundAnswer, NodeAnswer, NodeView, Room, Trees, size};
 use crate::exchange::{Ask, Reply, empty, json, set};
 use crate::problem::Problem;
 use crate::request::target;
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::store::Store;
 
 /// The most nodes of an answer.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use jungle::{
-    Attributes, EXPIRES, Edit, Expect, NodeId, NodePath, Operation, Place, Policy, Precondition,
-    Rule, Target, Transaction, Version,
+    Attributes, BLOB, EXPIRES, Edit, Expect, NodeId, NodePath, Operation, Place, Policy,
+    Precondition, Rule, Target, Transaction, Version,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -223,6 +223,10 @@ pub(crate) fn bytes(name: &str, value: &Value) -> Result<Vec<u8>, Problem> {
 
 /// Nothing, unless the attribute is one that is set otherwise.
 fn may_set(name: &str) -> Result<(), Problem> {
+    if name.starts_with(BLOB) {
+        let way = format!("attribute `{name}` names a blob; send it to `.../blobs/NAME`");
+        return Err(Problem::bad_request(way));
+    }
     if name == EXPIRES {
         let way =
             format!("attribute `{EXPIRES}` holds a deadline; set it by `ttl`, such as \"90s\"");

@@ -7,8 +7,8 @@ use hyper::{Method, StatusCode};
 use crate::exchange::{Ask, Reply, reply, set};
 use crate::idempotency::{First, Key};
 use crate::problem::Problem;
-use crate::server::Shared;
-use crate::{edits, history, openapi, query, reads, state, watching};
+use crate::shared::Shared;
+use crate::{blob_routes, edits, history, openapi, query, reads, state, watching};
 
 /// Answers a request, and one that took effect before as it was answered then.
 pub(crate) async fn answer(mut ask: Ask, shared: &Arc<Shared>) -> Result<Reply, Problem> {
@@ -90,7 +90,9 @@ async fn routed(mut ask: Ask, shared: &Arc<Shared>) -> Result<Reply, Problem> {
         }),
         ["stats"] if method == Method::GET => state::stats(ask, shared).await,
         ["watch"] if method == Method::GET => watching::begin(ask, shared),
-        ["backup"] if method == Method::GET => state::backup(ask, shared),
+        ["backup"] if method == Method::GET => state::backup(ask, shared).await,
+        ["blobs"] if method == Method::GET => blob_routes::list(ask, shared).await,
+        ["blobs", blob] if method == Method::GET => blob_routes::get_any(ask, shared, blob),
         ["snapshot"] if method == Method::POST => state::snapshot(ask, shared).await,
         ["transactions"] if method == Method::POST => edits::transaction(ask, shared).await,
         ["commits"] if method == Method::GET => history::commits(ask, shared),
@@ -106,7 +108,8 @@ async fn routed(mut ask: Ask, shared: &Arc<Shared>) -> Result<Reply, Problem> {
         },
         ["trees"] if method == Method::GET => reads::trees(ask, shared).await,
         ["trees", tree, ref rest @ ..] => of_tree(ask, shared, &method, tree, rest).await,
-        ["stats" | "watch" | "backup" | "trees" | "commits"] | ["commits", _] => not_allowed("GET"),
+        ["stats" | "watch" | "backup" | "trees" | "commits" | "blobs"]
+        | ["commits" | "blobs", _] => not_allowed("GET"),
         ["snapshot" | "transactions"] | ["commits", _, "revert" | "pick"] => not_allowed("POST"),
         _ => Err(unknown()),
     }
@@ -168,6 +171,12 @@ async fn of_node(
         ["restore"] if *method == Method::POST => history::restore(ask, shared, tree, node).await,
         ["log"] if *method == Method::GET => history::log(ask, shared, tree, node).await,
         ["blame"] if *method == Method::GET => history::blame(ask, shared, tree, node).await,
+        ["blobs", name] => match *method {
+            Method::GET => blob_routes::get(ask, shared, tree, node, name).await,
+            Method::PUT => blob_routes::put(ask, shared, tree, node, name).await,
+            Method::DELETE => blob_routes::remove(ask, shared, tree, node, name).await,
+            _ => not_allowed("GET, PUT, DELETE"),
+        },
         ["children" | "move" | "restore"] => not_allowed("POST"),
         ["query" | "log" | "blame"] => not_allowed("GET"),
         _ => Err(unknown()),

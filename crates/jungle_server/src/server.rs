@@ -28,42 +28,9 @@ use crate::exchange::{Ask, Reply, problem, set};
 use crate::idempotency::Keys;
 use crate::problem::Problem;
 use crate::routes;
-use crate::store::{OpenError, Store, StoreSettings, StoreThread};
+use crate::shared::{ServerSettings, Shared};
+use crate::store::{OpenError, Store, StoreThread};
 use crate::users::{Caller, Users};
-
-/// Bounds of a server.
-#[derive(Clone, Copy, Debug)]
-pub struct ServerSettings {
-    /// The address that it listens on.
-    pub listen: SocketAddr,
-    /// The most bytes of a request's body \[B\].
-    pub body_max: usize,
-    /// The most connections; beyond, none is accepted until one ends.
-    pub connections_max: usize,
-    /// The time between two positions that a watch is told.
-    pub heartbeat: Duration,
-    /// The time for a head or a body to arrive, and for which a client may take nothing of an answer.
-    pub patience: Duration,
-    /// The time that requests may take to end after a stop.
-    pub drain: Duration,
-    /// The store.
-    pub store: StoreSettings,
-}
-
-impl ServerSettings {
-    /// Bodies of 8 MiB, 1,000 connections, a position each 10 s.
-    pub fn at(listen: SocketAddr) -> Self {
-        Self {
-            listen,
-            body_max: 8 << 20,
-            connections_max: 1_000,
-            heartbeat: Duration::from_secs(10),
-            patience: Duration::from_secs(30),
-            drain: Duration::from_secs(30),
-            store: StoreSettings::default(),
-        }
-    }
-}
 
 /// Who may come, and how what is said is kept from others. By default everybody on this machine.
 pub type Access = access::Access<Users>;
@@ -104,20 +71,6 @@ pub fn listener(address: SocketAddr) -> io::Result<StdListener> {
     rustix::net::listen(&listener, BACKLOG)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
-}
-
-/// Everything that requests share.
-pub(crate) struct Shared {
-    pub(crate) store: Store,
-    pub(crate) settings: ServerSettings,
-    pub(crate) users: Option<Users>,
-    pub(crate) keys: Keys,
-    pub(crate) folder: std::path::PathBuf,
-    pub(crate) connections: AtomicU64,
-    pub(crate) requests: AtomicU64,
-    pub(crate) problems: AtomicU64,
-    /// True once the server is to stop.
-    pub(crate) stopping: watch::Receiver<bool>,
 }
 
 /// A server that runs until it is stopped.

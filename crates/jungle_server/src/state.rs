@@ -13,7 +13,8 @@ use tokio::sync::mpsc;
 use crate::answer::{SeqAnswer, Stats};
 use crate::exchange::{Ask, Reply, coming, json, reply, set};
 use crate::problem::Problem;
-use crate::server::Shared;
+use crate::reads::version_at;
+use crate::shared::Shared;
 
 /// `GET /readyz`.
 pub(crate) fn ready(shared: &Shared) -> Result<Reply, Problem> {
@@ -85,9 +86,15 @@ pub(crate) fn metrics(shared: &Shared) -> Reply {
     let (store, counts) = (&shared.store, shared.store.counts());
     let count = |of: &std::sync::atomic::AtomicU64| of.load(Ordering::Relaxed) as f64;
     let version = store.version();
-    let rows: [(&str, &str, &str, f64); 17] = [
+    let rows: [(&str, &str, &str, f64); 18] = [
         ("commits_total", "counter", "Commits that took effect", count(&counts.commits)),
         ("ticks_total", "counter", "Commits by which nodes went in time", count(&counts.ticks)),
+        (
+            "blobs_freed_total",
+            "counter",
+            "Blobs that nobody names any more",
+            count(&counts.blobs_freed),
+        ),
         ("rejected_total", "counter", "Transactions without effect", count(&counts.rejected)),
         ("busy_total", "counter", "Wishes turned away: too much waited", count(&counts.busy)),
         ("groups_total", "counter", "Groups that the log has kept", count(&counts.groups)),
@@ -131,13 +138,13 @@ pub(crate) async fn snapshot(ask: Ask, shared: &Arc<Shared>) -> Result<Reply, Pr
     Ok(json(StatusCode::OK, &SeqAnswer { seq }))
 }
 
-/// `GET /backup`: a snapshot of the newest version as it would lie on a disk, written while it is sent. A part that is
+/// `GET /backup`: a snapshot of a version as it would lie on a disk, written while it is sent. A part that is
 /// missing shows by the hash at its end.
-pub(crate) fn backup(mut ask: Ask, shared: &Arc<Shared>) -> Result<Reply, Problem> {
+pub(crate) async fn backup(mut ask: Ask, shared: &Arc<Shared>) -> Result<Reply, Problem> {
     ask.caller.must_administer("make a backup")?;
-    ask.nothing_left(&[])?;
+    let version = version_at(&mut ask, &shared.store).await?;
+    ask.nothing_left(&["at"])?;
     let permit = ask.caller.take_permit();
-    let version = shared.store.version();
     let (parts, sent) = mpsc::channel(8);
     let seq = version.seq();
     tokio::task::spawn_blocking(move || {

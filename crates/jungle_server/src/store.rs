@@ -9,12 +9,13 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use jungle::{
-    CommitError, Committed, Database, Disk, Durability, Log, LogError, LogSettings, Reader,
+    BlobId, CommitError, Committed, Database, Disk, Durability, Log, LogError, LogSettings, Reader,
     Retention, SegmentLog, Sequencer, SequencerSettings, Settings, Started, Thinning, Timestamp,
-    Transaction, Version, start, trim_behind_snapshots, write_and_read_snapshot,
+    Transaction, Version, free_blobs, start, trim_behind_snapshots, write_and_read_snapshot,
 };
 use tokio::sync::{oneshot, watch};
 
+use crate::blobs::Blobs;
 use crate::directory::{Directory, DirectoryError};
 use crate::disk::FileDisk;
 use crate::lifetime::now_in;
@@ -40,6 +41,8 @@ pub struct StoreSettings {
     pub thinning: Thinning,
     /// The least time between two ticks, by which nodes whose time is over go: they stay so much longer at most.
     pub tick: Duration,
+    /// The least time between two looks for blobs that nobody names any more.
+    pub sweep: Duration,
 }
 
 impl Default for StoreSettings {
@@ -55,6 +58,7 @@ impl Default for StoreSettings {
             retention: Retention::default(),
             thinning: Thinning::default(),
             tick: Duration::from_secs(1),
+            sweep: Duration::from_secs(60),
         }
     }
 }
@@ -94,6 +98,9 @@ pub enum StoreError {
     /// The store has stopped.
     #[error("the database is stopping; connect again when it has started")]
     Stopped,
+    /// A transaction names a blob that is not stored, or not any more. Nothing has happened.
+    #[error("blob {0} is not stored: no version that is kept names it any more; store it again")]
+    NoBlob(BlobId),
     /// A snapshot failed.
     #[error("no snapshot: {0}")]
     Snapshot(String),
@@ -107,7 +114,7 @@ enum Wish {
     Stop,
 }
 
-type Answer = Result<Committed, CommitError>;
+type Answer = Result<Committed, StoreError>;
 
 /// Counts that only rise, but for the last two.
 #[derive(Debug, Default)]
@@ -130,6 +137,8 @@ pub struct Counts {
     pub snapshots: AtomicU64,
     /// Snapshots that could not be written.
     pub snapshots_failed: AtomicU64,
+    /// Blobs that nobody named any more.
+    pub blobs_freed: AtomicU64,
     /// Versions that were handed to be freed.
     pub freed: AtomicU64,
     /// Commits that wait.
@@ -148,6 +157,7 @@ pub struct Store {
     failed: Arc<Mutex<Option<String>>>,
     settings: StoreSettings,
     generation: u64,
+    blobs: Arc<Blobs>,
 }
 
 /// The thread of a store. It ends when it is told to, and by nothing else but a defect.
@@ -191,6 +201,12 @@ impl Store {
         let (sender, wishes) = sync_channel(settings.waiting.max(1));
         let (head, seen) = watch::channel(sequencer.reader().version().seq());
         let (counts, failed) = (Arc::new(Counts::default()), Arc::default());
+        let place = directory.folder().to_owned();
+        let blobs = Blobs::of(place, &directory.disk()?);
+        let blobs = Arc::new(blobs.map_err(|error| OpenError::Log {
+            folder: directory.folder().display().to_string(),
+            cause: LogError::Unreadable(error),
+        })?);
         let store = Self {
             sender: sender.clone(),
             reader: sequencer.reader(),
@@ -199,6 +215,7 @@ impl Store {
             failed: Arc::clone(&failed),
             settings,
             generation: directory.generation(),
+            blobs: Arc::clone(&blobs),
         };
         let worker = Worker {
             directory,
@@ -209,6 +226,9 @@ impl Store {
             ticks: BTreeSet::new(),
             ticked: Timestamp::default(),
             tick_after: Instant::now(),
+            blobs,
+            swept: None,
+            sweep_after: Instant::now(),
             reaper: reaper(),
             head,
             counts,
@@ -232,6 +252,10 @@ impl Store {
     /// The number of the newest commit, to wait for the next.
     pub fn head(&self) -> watch::Receiver<u64> {
         self.head.clone()
+    }
+
+    pub(crate) fn blobs(&self) -> &Blobs {
+        &self.blobs
     }
 
     /// Counts of what has happened.
@@ -278,7 +302,7 @@ impl Store {
             self.counts.busy.fetch_add(1, Ordering::Relaxed);
             return Err(error);
         }
-        Ok(answered.await.map_err(|_| StoreError::Stopped)??)
+        answered.await.map_err(|_| StoreError::Stopped)?
     }
 
     /// Asks the past, or holds a part of it.
@@ -359,6 +383,11 @@ struct Worker {
     ticked: Timestamp,
     /// The moment before which there is no other tick.
     tick_after: Instant,
+    blobs: Arc<Blobs>,
+    /// The newest commit when it was last looked for blobs that nobody names; `None` if versions were let go since.
+    swept: Option<u64>,
+    /// The moment before which it is not looked for them again.
+    sweep_after: Instant,
     reaper: SyncSender<Arc<Version>>,
     head: watch::Sender<u64>,
     counts: Arc<Counts>,
@@ -380,17 +409,19 @@ impl Worker {
         while !is_stopping {
             let interval = (self.settings.durability == Durability::Interval)
                 .then(|| self.settings.interval.saturating_sub(synced.elapsed()));
-            let first = match interval.into_iter().chain(self.until_tick()).min() {
-                None => match wishes.recv() {
-                    Ok(wish) => Some(wish),
-                    Err(_) => break,
-                },
-                Some(left) => match wishes.recv_timeout(left) {
-                    Ok(wish) => Some(wish),
-                    Err(RecvTimeoutError::Timeout) => None,
-                    Err(RecvTimeoutError::Disconnected) => break,
-                },
-            };
+            let first =
+                match interval.into_iter().chain(self.until_tick()).chain(self.until_sweep()).min()
+                {
+                    None => match wishes.recv() {
+                        Ok(wish) => Some(wish),
+                        Err(_) => break,
+                    },
+                    Some(left) => match wishes.recv_timeout(left) {
+                        Ok(wish) => Some(wish),
+                        Err(RecvTimeoutError::Timeout) => None,
+                        Err(RecvTimeoutError::Disconnected) => break,
+                    },
+                };
             // All that waits, but no more than a queue of it, so that what is asked for is done in between.
             let waiting = first.into_iter().chain(wishes.try_iter()).take(self.settings.waiting);
             for wish in waiting {
@@ -398,6 +429,7 @@ impl Worker {
             }
             self.commit_all();
             self.tick();
+            self.sweep();
             if self.settings.durability == Durability::Interval
                 && synced.elapsed() >= self.settings.interval
             {
@@ -418,7 +450,13 @@ impl Worker {
             Wish::Commit { transaction, bytes, answer } => {
                 self.ticket += 1;
                 self.answers.insert(self.ticket, (bytes, answer));
-                if let Err(error) = self.sequencer.submit(self.ticket, transaction) {
+                let submitted = match self.blobs.missing(&transaction) {
+                    Some(blob) => Err(StoreError::NoBlob(blob)),
+                    None => {
+                        self.sequencer.submit(self.ticket, transaction).map_err(StoreError::from)
+                    }
+                };
+                if let Err(error) = submitted {
                     self.answer(self.ticket, Err(error));
                 }
             }
@@ -426,6 +464,8 @@ impl Worker {
                 // It sees what was asked for before it.
                 self.commit_all();
                 look(self.sequencer.database_mut());
+                // It may have let go of a version.
+                self.swept = None;
             }
             Wish::Snapshot(answer) => {
                 self.commit_all();
@@ -477,6 +517,33 @@ impl Worker {
         }
     }
 
+    /// The time until it is looked for blobs that nobody names; `None` if nothing has changed that could free one.
+    fn until_sweep(&self) -> Option<Duration> {
+        let (are_any, is_fresh) = self.blobs.are_any();
+        let is_swept = self.swept == Some(self.sequencer.reader().version().seq());
+        if !are_any || is_swept && !is_fresh {
+            return None;
+        }
+        if self.failed.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+            return None;
+        }
+        Some(self.sweep_after.saturating_duration_since(Instant::now()))
+    }
+
+    /// Removes blobs that no kept version names.
+    fn sweep(&mut self) {
+        if self.until_sweep() != Some(Duration::ZERO) {
+            return;
+        }
+        self.sweep_after = Instant::now() + self.settings.sweep;
+        self.swept = Some(self.sequencer.reader().version().seq());
+        let freed = self.blobs.free(|pinned| free_blobs(&self.sequencer, &mut self.log, pinned));
+        match freed {
+            Ok(freed) => drop(self.counts.blobs_freed.fetch_add(freed, Ordering::Relaxed)),
+            Err(error) => self.note(Err(error)),
+        }
+    }
+
     fn commit_all(&mut self) {
         while let Some(group) = self.sequencer.next_group() {
             let begun = Instant::now();
@@ -502,7 +569,7 @@ impl Worker {
             let done = self.sequencer.appended(kept);
             self.head.send_replace(self.sequencer.reader().version().seq());
             for (ticket, answer) in done.answers {
-                self.answer(ticket, answer);
+                self.answer(ticket, answer.map_err(StoreError::from));
             }
             for version in done.freed {
                 self.counts.freed.fetch_add(1, Ordering::Relaxed);

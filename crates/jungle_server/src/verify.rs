@@ -1,9 +1,13 @@
 //! A directory is looked through without changing it, so that what is broken is known before it is needed.
 
+use std::fmt;
 use std::io::Read;
 use std::path::Path;
 
-use jungle::{Disk, LogSettings, SegmentLog, Settings, read_snapshot, start};
+use jungle::{
+    BlobHash, BlobId, Disk, LogSettings, SegmentLog, Settings, blob_file, blob_of_file, blobs_of,
+    read_snapshot, start,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +34,8 @@ pub struct Verified {
     pub snapshots: Vec<VerifiedSnapshot>,
     /// Entries of the log that were read: where one is broken, those before it.
     pub entries: u64,
+    /// Blobs that were read.
+    pub blobs: u64,
     /// The torn tail of a crash, which nobody was promised: the next start cuts it.
     pub torn: Option<String>,
     /// Everything that is broken, each with its file and place.
@@ -47,6 +53,7 @@ pub fn verify(folder: &Path) -> Result<Verified, DirectoryError> {
         hash: None,
         snapshots: Vec::new(),
         entries: 0,
+        blobs: 0,
         torn: None,
         broken: Vec::new(),
     };
@@ -68,6 +75,13 @@ pub fn verify(folder: &Path) -> Result<Verified, DirectoryError> {
         let wrong = read_snapshot(&disk, seq).err().map(|error| error.to_string());
         found.broken.extend(wrong.clone());
         found.snapshots.push(VerifiedSnapshot { seq, wrong });
+    }
+    for id in files.iter().filter_map(|file| blob_of_file(file)) {
+        found.blobs += 1;
+        match check_file(&folder.join(blob_file(id)), id) {
+            Ok(wrong) => found.broken.extend(wrong),
+            Err(error) => found.broken.push(format!("{}: {error}", blob_file(id))),
+        }
     }
     // All segments, also those that a start would not read.
     let oldest = numbers(&files, "log-").first().map_or(0, |first| first.saturating_sub(1));
@@ -97,6 +111,30 @@ pub fn verify(folder: &Path) -> Result<Verified, DirectoryError> {
         }
     }
     Ok(found)
+}
+
+/// The cause why the bytes that come are not those of a blob; `None` if they are. They go to `to`.
+fn copy_blob(
+    from: &mut impl Read,
+    to: &mut impl std::io::Write,
+    id: BlobId,
+) -> std::io::Result<Option<String>> {
+    let (mut hash, mut part, mut bytes) = (BlobHash::default(), vec![0; 1 << 18], 0_u64);
+    loop {
+        let read = from.read(&mut part)?;
+        if read == 0 {
+            break;
+        }
+        hash.update(&part[..read]);
+        to.write_all(&part[..read])?;
+        bytes += read as u64;
+    }
+    let found = hash.id();
+    Ok((found != id).then(|| format!("{}: its {bytes} B have the hash {found}", blob_file(id))))
+}
+
+fn check_file(path: &Path, id: BlobId) -> std::io::Result<Option<String>> {
+    copy_blob(&mut std::fs::File::open(path)?, &mut std::io::sink(), id)
 }
 
 /// The numbers in the names of files, ascending.
@@ -136,11 +174,16 @@ pub enum BackupError {
 }
 
 /// Writes the backup of a version, as it comes, into a new directory from which a server starts, and reads it again;
-/// its bytes \[B\].
+/// its bytes \[B\]. `blob` gives each blob that the version names.
 ///
 /// # Errors
 /// [`BackupError`]; the directory is then to be removed.
-pub fn backed_up(folder: &Path, seq: u64, from: &mut impl Read) -> Result<u64, BackupError> {
+pub fn backed_up<R: Read, E: fmt::Display>(
+    folder: &Path,
+    seq: u64,
+    from: &mut impl Read,
+    mut blob: impl FnMut(BlobId) -> Result<R, E>,
+) -> Result<u64, BackupError> {
     let told = || folder.display().to_string();
     let mut directory = Directory::take(folder)?;
     let mut disk = directory.disk()?;
@@ -153,14 +196,37 @@ pub fn backed_up(folder: &Path, seq: u64, from: &mut impl Read) -> Result<u64, B
     let path = folder.join(&file);
     let write = |cause| BackupError::Write { folder: told(), cause };
     let mut copy = std::fs::File::create(&path).map_err(write)?;
-    let bytes = std::io::copy(from, &mut copy).map_err(write)?;
+    let mut bytes = std::io::copy(from, &mut copy).map_err(write)?;
     copy.sync_all().map_err(write)?;
     disk.sync_directory().map_err(|error| broken(error.to_string()))?;
-    if let Err(error) = read_snapshot(&disk, seq) {
-        // It must not be taken for a database by a start.
-        drop(disk.remove(&file));
-        return Err(broken(error.to_string()));
+    let mut blobs = || -> Result<u64, String> {
+        let version = read_snapshot(&disk, seq).map_err(|error| error.to_string())?;
+        let mut bytes = 0;
+        for id in blobs_of([&version]) {
+            let mut from = blob(id).map_err(|error| format!("{}: {error}", blob_file(id)))?;
+            let path = folder.join(blob_file(id));
+            let copied = || -> std::io::Result<Option<String>> {
+                let mut to = std::fs::File::create(&path)?;
+                let wrong = copy_blob(&mut from, &mut to, id)?;
+                to.sync_all()?;
+                bytes += to.metadata()?.len();
+                Ok(wrong)
+            };
+            if let Some(wrong) = { copied }().map_err(|error| error.to_string())? {
+                return Err(wrong);
+            }
+        }
+        Ok(bytes)
+    };
+    match blobs() {
+        Ok(more) => bytes += more,
+        Err(cause) => {
+            // It must not be taken for a database by a start.
+            drop(disk.remove(&file));
+            return Err(broken(cause));
+        }
     }
+    disk.sync_directory().map_err(|error| broken(error.to_string()))?;
     directory.begin(jungle::Durability::Sync, seq)?;
     Ok(bytes)
 }

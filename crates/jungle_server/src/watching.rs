@@ -13,7 +13,7 @@ use crate::answer::CommitAnswer;
 use crate::exchange::{Ask, Reply, coming, set};
 use crate::problem::Problem;
 use crate::reads::{token, tree_of};
-use crate::server::Shared;
+use crate::shared::Shared;
 use crate::users::Sight;
 
 /// Events that wait for a connection.

@@ -138,6 +138,21 @@ impl Answer for Exported {
     const FORMAT: &'static str = "sekisho/jungle-export/1";
 }
 
+/// A blob that was written to a file.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct BlobWritten {
+    /// The file.
+    pub(crate) file: PathBuf,
+    /// The bytes of it.
+    pub(crate) size_bytes: u64,
+    /// The SHA-256 of these, hexadecimal.
+    pub(crate) sha256: String,
+}
+
+impl Answer for BlobWritten {
+    const FORMAT: &'static str = "sekisho/jungle-blob/1";
+}
+
 /// Formats of all answers.
 pub(crate) fn formats() -> Vec<Format> {
     vec![
@@ -160,6 +175,7 @@ pub(crate) fn formats() -> Vec<Format> {
         Format::of_answer::<Watched>(),
         Format::of_answer::<BackedUp>(),
         Format::of_answer::<Exported>(),
+        Format::of_answer::<BlobWritten>(),
         Format::of_answer::<UserMade<'_>>(),
     ]
 }

@@ -86,23 +86,25 @@ pub(crate) struct Wish<'a> {
     pub(crate) place: String,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: Option<Vec<u8>>,
+    /// A file that is sent as the body.
+    pub(crate) file: Option<(std::fs::File, u64)>,
     /// The author where the server knows no users.
     author: Option<String>,
 }
 
 impl<'a> Wish<'a> {
     pub(crate) fn get(place: String) -> Self {
-        Self { method: "GET", place, headers: Vec::new(), body: None, author: None }
+        Self::bare("GET", place)
     }
 
     /// A request with a body of JSON.
     pub(crate) fn of(method: &'a str, place: String, body: &Value) -> Self {
         let headers = vec![("content-type", "application/json".to_owned())];
-        Self { method, place, headers, body: Some(body.to_string().into_bytes()), author: None }
+        Self { headers, body: Some(body.to_string().into_bytes()), ..Self::bare(method, place) }
     }
 
     pub(crate) fn bare(method: &'a str, place: String) -> Self {
-        Self { method, place, headers: Vec::new(), body: None, author: None }
+        Self { method, place, headers: Vec::new(), body: None, file: None, author: None }
     }
 
     pub(crate) fn by(mut self, author: &AuthorArgs) -> Self {
@@ -146,18 +148,32 @@ impl Client {
             (None, None) => {}
         }
         let wrong = |error: ureq::http::Error| Failure::Usage(format!("{}: {error}", self.0.url));
-        let sent = match &wish.body {
-            Some(body) => self.0.agent.run(request.body(body.clone()).map_err(wrong)?),
+        let sent = match (&wish.file, &wish.body) {
+            (Some((file, bytes)), _) => {
+                // Else it would go in chunks, and be refused too late if it is too long.
+                let request = request.header("content-length", bytes.to_string());
+                self.0.agent.run(request.body(file).map_err(wrong)?)
+            }
+            (None, Some(body)) => self.0.agent.run(request.body(body.clone()).map_err(wrong)?),
             // Else it would go in chunks, the end of which comes when the server may have answered.
-            None if wish.method == "POST" => self.0.agent.run(request.body("").map_err(wrong)?),
-            None => self.0.agent.run(request.body(()).map_err(wrong)?),
+            (None, None) if wish.method == "POST" => {
+                self.0.agent.run(request.body("").map_err(wrong)?)
+            }
+            (None, None) => self.0.agent.run(request.body(()).map_err(wrong)?),
         };
         sent.map_err(|error| self.0.unanswered(&error, "--server", "sekisho jungle serve DIR"))
     }
 
     /// The bytes of an answer.
     pub(crate) fn bytes(&self, wish: &Wish<'_>) -> Result<Answered<Vec<u8>>, Failure> {
-        let response = self.send(wish)?;
+        self.read(self.send(wish)?)
+    }
+
+    /// The same of a response.
+    pub(crate) fn read(
+        &self,
+        response: ureq::http::Response<ureq::Body>,
+    ) -> Result<Answered<Vec<u8>>, Failure> {
         let status = response.status().as_u16();
         let mut body = Vec::new();
         let read = response.into_body().into_reader().take(ANSWER_MAX + 1).read_to_end(&mut body);

@@ -9,6 +9,7 @@ use cli::text::quoted;
 use cli::{Failure, Verdict};
 use serde_json::{Value, json};
 
+use crate::blob;
 use crate::client::{AuthorArgs, Client, ServerArgs, Wish};
 use crate::shown::committed;
 
@@ -33,14 +34,20 @@ pub(crate) struct PutArgs {
     /// The time from now on after which the node goes with all below it, such as 90s or 2h; or `never`
     #[arg(long, value_name = "TIME", requires = "node")]
     ttl: Option<String>,
+    /// Store the bytes of a file beside the node, under a name; without attributes
+    #[arg(long, value_name = "NAME=FILE", requires = "node", conflicts_with_all = ["values", "remove", "ttl", "remove_file"])]
+    file: Option<String>,
+    /// Take such bytes away again
+    #[arg(long, value_name = "NAME", requires = "node", conflicts_with_all = ["values", "remove", "ttl"])]
+    remove_file: Option<String>,
     /// Only if the node and all below it are still at this mark, the ETag of an answer
     #[arg(long, value_name = "ETAG")]
-    if_match: Option<String>,
+    pub(crate) if_match: Option<String>,
     /// Create a tree without addresses by id, which takes less memory
     #[arg(long, conflicts_with = "node")]
     plain: bool,
     #[command(flatten)]
-    author: AuthorArgs,
+    pub(crate) author: AuthorArgs,
     #[command(flatten)]
     server: ServerArgs,
 }
@@ -212,6 +219,15 @@ pub(crate) fn put(args: &PutArgs, out: &mut dyn Write) -> Result<Verdict, Failur
         let then = format!("sekisho jungle append {} root title=Hello", quoted(tree));
         return committed(out, &args.server, &answered, |_| Some(then));
     };
+    let then = format!("sekisho jungle blame {} {}", quoted(tree), quoted(node));
+    if args.file.is_some() || args.remove_file.is_some() {
+        let wish = match (&args.file, &args.remove_file) {
+            (Some(named), _) => blob::stored(&client, (tree, node), named, args)?,
+            (None, Some(name)) => client.ask(&blob::removed((tree, node), name, args))?,
+            (None, None) => unreachable!("one of them is there"),
+        };
+        return committed(out, &args.server, &wish, |_| Some(then));
+    }
     let mut attributes = values(&args.values)?;
     for name in &args.remove {
         if attributes.insert(name, None).is_some() {
@@ -227,7 +243,6 @@ pub(crate) fn put(args: &PutArgs, out: &mut dyn Write) -> Result<Verdict, Failur
     let body = json!({"attributes": attributes, "ttl": args.ttl});
     let wish = Wish::of("PATCH", place, &body);
     let wish = wish.by(&args.author).with("if-match", args.if_match.as_ref());
-    let then = format!("sekisho jungle blame {} {}", quoted(tree), quoted(node));
     committed(out, &args.server, &client.ask(&wish)?, |_| Some(then))
 }
 

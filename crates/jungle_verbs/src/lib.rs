@@ -4,6 +4,7 @@
 #![expect(missing_debug_implementations, reason = "arguments are parsed once; nobody prints them")]
 
 mod answer;
+mod blob;
 mod client;
 mod edit;
 mod folder;

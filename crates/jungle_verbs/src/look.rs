@@ -1,14 +1,16 @@
 //! Verbs that read: get, at, find.
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 use cli::request::{path, query};
-use cli::text::{Table, label, quoted};
+use cli::text::{Table, bytes, label, quoted};
 use cli::{Failure, Verdict, say};
 use jungle_server::{FoundAnswer, NodeAnswer, Trees};
 
 use crate::answer::{Found, OneNode, TreeList};
+use crate::blob;
 use crate::client::{Answered, Client, ServerArgs, Wish};
 use crate::shown::{counted, done, line, node, refused, value};
 
@@ -29,6 +31,18 @@ pub(crate) struct GetArgs {
     /// The value of JSON below the node that a JSON Pointer (RFC 6901) names
     #[arg(long, value_name = "POINTER")]
     pointer: Option<String>,
+    /// The bytes of this name that lie beside the node (`put --file`), written to --out
+    #[arg(
+        long,
+        value_name = "NAME",
+        requires = "out",
+        requires = "tree",
+        conflicts_with = "pointer"
+    )]
+    file: Option<String>,
+    /// The file to which they are written
+    #[arg(long, value_name = "FILE", requires = "file")]
+    out: Option<PathBuf>,
     #[command(flatten)]
     server: ServerArgs,
 }
@@ -94,6 +108,9 @@ pub(crate) struct FindArgs {
 pub(crate) fn get(args: &GetArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let client = Client::new(&args.server)?;
     let Some(tree) = &args.tree else { return trees(&client, &args.server, None, out) };
+    if let (Some(name), Some(file)) = (&args.file, &args.out) {
+        return blob::get(&client, &args.server, (tree, &args.node), (name, None), file, out);
+    }
     let again = format!("sekisho jungle get {} {}", quoted(tree), quoted(&args.node));
     let parts = (&args.part, None, args.pointer.clone());
     one(&client, &args.server, (tree, &args.node), parts, &again, out)
@@ -173,6 +190,10 @@ fn one(
         let mut text = line(&head);
         for (name, of) in &of.attributes {
             text.push_str(&line(&format!("  {name}: {}", value(of))));
+        }
+        for (name, blob) in &of.blobs {
+            let size = bytes(blob.bytes);
+            text.push_str(&line(&format!("  file {name}: {size}, sha256 {}", blob.sha256)));
         }
         if let Some(expires) = &of.expires {
             text.push_str(&format!("  expires: {expires}\n"));

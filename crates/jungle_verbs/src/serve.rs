@@ -52,6 +52,9 @@ pub(crate) struct Args {
     /// The largest body of a request
     #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = size)]
     body_max: u64,
+    /// The largest blob
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = size)]
+    blob_max: u64,
     /// The size of a file of the log
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = size)]
     segment: u64,
@@ -114,6 +117,7 @@ fn settings(args: &Args) -> Result<ServerSettings, Failure> {
     }
     let mut settings = ServerSettings::at(listen);
     settings.body_max = args.body_max as usize;
+    settings.blob_max = args.blob_max;
     settings.connections_max = args.connections_max as usize;
     settings.heartbeat = args.heartbeat;
     settings.store.durability = match args.durability {

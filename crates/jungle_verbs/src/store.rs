@@ -8,6 +8,7 @@ use clap::Args as ClapArgs;
 use cli::request::{path, query};
 use cli::text::{bytes, count, next, paragraph, quoted, shell_word};
 use cli::{Failure, Verdict, say};
+use jungle::BlobId;
 use jungle_server::{CommittedAnswer, SeqAnswer, Stats, backed_up};
 use serde_json::{Value, json};
 
@@ -127,14 +128,28 @@ pub(crate) fn snapshot(args: &SnapshotArgs, out: &mut dyn Write) -> Result<Verdi
 
 pub(crate) fn backup(args: &BackupArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let client = Client::new(&args.server)?;
-    let response = client.send(&Wish::get("/backup".into()))?;
+    let stats: Stats = match client.ask(&Wish::get("/stats".into()))? {
+        Answered::Refused(problem) => return refused(out, args.server.json, &problem),
+        Answered::Done(stats) => stats,
+    };
+    // Its blobs must stay until all of them are copied.
+    let hold = Hold::of(&client, stats.seq)?;
+    let response = client.send(&Wish::get(format!("/backup?at={}", stats.seq)))?;
     let token = response.headers().get("jungle-token").and_then(|token| token.to_str().ok());
     let seq = token.and_then(|token| token.split_once('.')?.1.parse().ok());
     let (200, Some(seq)) = (response.status().as_u16(), seq) else {
         return Err(Failure::Usage(format!("{}: no backup can be made there", args.server.server)));
     };
     let mut body = response.into_body().into_reader();
-    let size_bytes = backed_up(&args.directory, seq, &mut body).map_err(Failure::usage)?;
+    let blob = |id: BlobId| {
+        let response = client.send(&Wish::get(format!("/blobs/{id}"))).map_err(|_| "no answer")?;
+        match response.status().as_u16() {
+            200 => Ok(response.into_body().into_reader()),
+            _ => Err("the server does not give it"),
+        }
+    };
+    let size_bytes = backed_up(&args.directory, seq, &mut body, blob).map_err(Failure::usage)?;
+    hold.let_go()?;
     let folder = args.directory.clone();
     done(out, args.server.json, &BackedUp { folder, seq, size_bytes }, || {
         let place = shell_word(&args.directory);
@@ -142,6 +157,40 @@ pub(crate) fn backup(args: &BackupArgs, out: &mut dyn Write) -> Result<Verdict, 
             format!("copied commit {seq}, {}, and read it again: it is whole\n", bytes(size_bytes));
         head + &next(&format!("sekisho jungle verify {place}"))
     })
+}
+
+/// A version that is kept for so long.
+struct Hold<'a> {
+    client: &'a Client,
+    name: String,
+}
+
+impl<'a> Hold<'a> {
+    fn of(client: &'a Client, seq: u64) -> Result<Self, Failure> {
+        let name = format!("backup-{seq}-{}", std::process::id());
+        let wish = Wish::of("PUT", path(&["holds", &name]), &json!({"seq": seq}));
+        match client.bytes(&wish)? {
+            Answered::Refused(problem) => Err(Failure::Usage(problem.detail.into())),
+            Answered::Done(_) => Ok(Self { client, name }),
+        }
+    }
+
+    fn release(&self) -> Result<(), Failure> {
+        self.client.bytes(&Wish::bare("DELETE", path(&["holds", &self.name]))).map(drop)
+    }
+
+    fn let_go(self) -> Result<(), Failure> {
+        let done = self.release();
+        std::mem::forget(self);
+        done
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        // A backup that failed is told by its own cause.
+        drop(self.release());
+    }
 }
 
 pub(crate) fn verify(args: &VerifyArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
@@ -164,7 +213,10 @@ pub(crate) fn verify(args: &VerifyArgs, out: &mut dyn Write) -> Result<Verdict, 
             text.push_str(&paragraph(&format!("torn by a crash, nobody was promised it: {torn}")));
         }
         let (entries, snapshots) = (found.entries, found.snapshots.len());
-        text.push_str(&format!("  read: entries of the log: {entries}, snapshots: {snapshots}\n"));
+        let blobs = found.blobs;
+        text.push_str(&format!(
+            "  read: entries of the log: {entries}, snapshots: {snapshots}, blobs: {blobs}\n"
+        ));
         if let Some(hash) = &found.hash {
             text.push_str(&line(&format!("  hash: {hash}")));
         }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::chance::Chance;
 use super::disk::SimulatedDisk;
 use super::linearizable::{self, Event};
+use crate::blob::{BLOB, BlobError, BlobRef, BlobWriter};
 use crate::log::{Log, LogError, SegmentLog};
 use crate::sequencer::{self, CommitError, Group, Sequencer, SequencerSettings, Settings};
 use crate::{
@@ -75,6 +76,8 @@ pub(super) struct Totals {
     pub(super) snapshots: u64,
     pub(super) from_snapshot: u64,
     pub(super) ticks: u64,
+    pub(super) blobs: u64,
+    pub(super) blobs_freed: u64,
 }
 
 impl Totals {
@@ -91,6 +94,8 @@ impl Totals {
         self.snapshots += other.snapshots;
         self.from_snapshot += other.from_snapshot;
         self.ticks += other.ticks;
+        self.blobs += other.blobs;
+        self.blobs_freed += other.blobs_freed;
     }
 }
 
@@ -125,6 +130,9 @@ pub(super) struct World {
     epoch: u32,
     increments: (u64, u64),
     held: BTreeMap<String, (u64, [u8; 32])>,
+    /// A blob that is stored and that no commit names yet.
+    stored: Option<BlobRef>,
+    blobs: u64,
     totals: Totals,
 }
 
@@ -151,6 +159,8 @@ impl World {
             epoch: 0,
             increments: (0, 0),
             held: BTreeMap::new(),
+            stored: None,
+            blobs: 0,
             totals: Totals::default(),
         }
     }
@@ -181,7 +191,9 @@ impl World {
 
     fn step(&mut self) -> Result<(), String> {
         match self.chance.below(100) {
-            0..=29 => self.append(),
+            0..=24 => self.append(),
+            25..=28 => self.blob(),
+            29 => self.free()?,
             30..=37 => self.increment(),
             38..=44 => self.other(),
             45..=56 => self.read()?,
@@ -288,6 +300,54 @@ impl World {
         self.submit(editor.transaction(), Wish::Other);
     }
 
+    /// Stores a blob, or names the one that was stored: of three nodes, so that blobs are soon not named any more.
+    fn blob(&mut self) {
+        let Some(version) = self.version() else { return };
+        let Some(blob) = self.stored else {
+            let is_planted = self.settings.log.planted == Some(Planted::BlobNotSynced);
+            self.blobs += 1;
+            let (number, length) = (self.blobs, 1 + self.chance.below(2_500));
+            let bytes: Vec<u8> = (0..length).map(|at| (number + at as u64 % 7) as u8 | 1).collect();
+            let stored = store(&mut self.disk.clone(), number, &bytes, is_planted);
+            // Without room, or with a crash, there is none.
+            self.stored = stored.ok();
+            self.totals.blobs += u64::from(self.stored.is_some());
+            return;
+        };
+        let Some(editor) = version.editor("other") else { return };
+        let nodes: Vec<NodeId> = editor.tree().root().walk().take(3).map(Node::id).collect();
+        let node = *self.chance.pick(&nodes);
+        let editor = editor.put(node, &format!("{BLOB}b"), &blob.value()).expect("it is there");
+        self.stored = None;
+        self.submit(editor.transaction(), Wish::Other);
+    }
+
+    /// Removes the blobs that nobody names.
+    fn free(&mut self) -> Result<(), String> {
+        let Some((sequencer, log)) = &mut self.running else { return Ok(()) };
+        let pinned = self.stored.iter().map(|blob| blob.id).collect();
+        match sequencer::free_blobs(sequencer, log, &pinned) {
+            Ok(freed) => self.totals.blobs_freed += freed.len() as u64,
+            Err(_) => return self.crash(),
+        }
+        self.synced = self.synced.max(log.synced());
+        Ok(())
+    }
+
+    /// All blobs that a version names are stored, whole.
+    fn blobs_are_whole(&self, version: &Version) -> Result<(), String> {
+        for id in crate::blobs_of([version]) {
+            match crate::check_blob(&self.disk, id) {
+                Ok(None) => {}
+                Ok(Some(wrong)) => return Err(wrong),
+                Err(error) => {
+                    return Err(format!("version {} names a blob: {error}", version.seq()));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Lets go of what is due, if anything is.
     fn tick(&mut self) {
         let Some(version) = self.version() else { return };
@@ -313,6 +373,7 @@ impl World {
             if kept.hash() != *hash {
                 return Err(format!("version {seq} has changed"));
             }
+            self.blobs_are_whole(kept).map_err(|error| format!("`{name}` holds {seq}: {error}"))?;
         }
         Ok(())
     }
@@ -450,6 +511,8 @@ impl World {
             self.known(wish, None, false);
         }
         self.held.clear();
+        // A server that has gone names no blob that it had stored.
+        self.stored = None;
         if self.chance.percent(30) && self.faults.crash_at.is_none() {
             // Only the program was killed.
             self.totals.kills += 1;
@@ -479,7 +542,13 @@ impl World {
     fn start_with_a_flip(&mut self) -> Result<(), String> {
         let Some(flip) = self.disk.flip() else { return Ok(()) };
         match sequencer::start(self.disk.clone(), self.settings) {
-            Ok((sequencer, log, _)) => self.whole(&sequencer, &log)?,
+            Ok((sequencer, log, _)) => {
+                // A start does not read blobs; whoever reads one does.
+                match self.blobs_are_whole(&sequencer.reader().version()) {
+                    Ok(()) => self.whole(&sequencer, &log)?,
+                    Err(_) => self.totals.damaged += 1,
+                }
+            }
             Err(LogError::Damaged { .. } | LogError::Missing { .. } | LogError::Entry { .. }) => {
                 self.totals.damaged += 1;
             }
@@ -498,6 +567,10 @@ impl World {
             return Err(format!("the disk was honest, and a snapshot cannot be read: {error}"));
         }
         self.whole(&sequencer, &log)?;
+        let files = crate::Disk::list(&self.disk).map_err(|error| error.to_string())?;
+        if let Some(part) = files.iter().find(|file| file.ends_with(".part")) {
+            return Err(format!("{part} is there after a start"));
+        }
         let is_lost = log.head() < self.acknowledged.max(self.seen);
         if log.epoch() < self.epoch || is_lost && log.epoch() == self.epoch {
             return Err(format!("epoch {} comes after {}", log.epoch(), self.epoch));
@@ -562,6 +635,7 @@ impl World {
                 "trees with deadlines are {due:?}, and version {seq} tells others"
             ));
         }
+        self.blobs_are_whole(&version)?;
         let counter = counter(&version);
         let (known, unknown) = self.increments;
         if self.faults.durability == Durability::Sync
@@ -654,6 +728,16 @@ impl World {
         if let Some(tree) = self.version().as_ref().and_then(|version| version.due(now).next()) {
             return Err(format!("on a healthy disk nodes of `{tree}` outlive their time"));
         }
+        // What nobody holds is freed, and nothing else.
+        self.stored = None;
+        self.free()?;
+        let (sequencer, _) = self.running.as_ref().expect("it runs");
+        let files = crate::Disk::list(&self.disk).map_err(|error| error.to_string())?;
+        let held = sequencer.database().held_blobs();
+        let left: BTreeSet<_> = files.iter().filter_map(|file| crate::blob_of_file(file)).collect();
+        if let Some(leaked) = left.difference(&held).next() {
+            return Err(format!("blob {leaked} is there, and nobody names it"));
+        }
         let acknowledged = self.totals.acknowledged;
         self.time += 1;
         self.append();
@@ -669,6 +753,57 @@ impl World {
             let (values, start, end) = (values(&version, list), self.time, self.time);
             self.histories[list].push(Event::Read { values, start, end });
         }
+        Ok(())
+    }
+}
+
+/// Stores a blob in up to three parts.
+fn store(
+    disk: &mut SimulatedDisk,
+    number: u64,
+    bytes: &[u8],
+    is_planted: bool,
+) -> Result<BlobRef, BlobError> {
+    let mut writer = BlobWriter::begin(disk, number, 10_000)?;
+    for part in bytes.chunks(1_000) {
+        if let Err(error) = writer.write(disk, part) {
+            writer.abandon(disk);
+            return Err(error);
+        }
+    }
+    let sealed = if is_planted { writer.seal(&mut Unsynced)? } else { writer.seal(disk)? };
+    sealed.place(disk)
+}
+
+/// A disk that promises what it does not do.
+struct Unsynced;
+
+impl crate::Disk for Unsynced {
+    fn list(&self) -> Result<Vec<String>, crate::DiskError> {
+        Ok(Vec::new())
+    }
+    fn read(&self, _: &str) -> Result<Vec<u8>, crate::DiskError> {
+        Ok(Vec::new())
+    }
+    fn create(&mut self, _: &str, _: u64) -> Result<(), crate::DiskError> {
+        Ok(())
+    }
+    fn write(&mut self, _: &str, _: u64, _: &[u8]) -> Result<(), crate::DiskError> {
+        Ok(())
+    }
+    fn truncate(&mut self, _: &str, _: u64) -> Result<(), crate::DiskError> {
+        Ok(())
+    }
+    fn sync(&mut self, _: &str) -> Result<(), crate::DiskError> {
+        Ok(())
+    }
+    fn sync_directory(&mut self) -> Result<(), crate::DiskError> {
+        Ok(())
+    }
+    fn rename(&mut self, _: &str, _: &str) -> Result<(), crate::DiskError> {
+        Ok(())
+    }
+    fn remove(&mut self, _: &str) -> Result<(), crate::DiskError> {
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
+mod blobs;
 mod broken;
 mod chance;
 mod edits;

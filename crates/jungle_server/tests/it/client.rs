@@ -56,6 +56,14 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    pub(crate) fn of(mut answered: ureq::http::Response<ureq::Body>) -> Self {
+        Self {
+            status: answered.status().as_u16(),
+            headers: answered.headers().clone(),
+            text: answered.body_mut().read_to_string().unwrap(),
+        }
+    }
+
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
@@ -132,12 +140,7 @@ impl Site {
             Some(body) => self.agent.run(request.body(body.to_string()).unwrap()),
             None => self.agent.run(request.body(()).unwrap()),
         };
-        let mut answered = answered.unwrap();
-        let answer = Answer {
-            status: answered.status().as_u16(),
-            headers: answered.headers().clone(),
-            text: answered.body_mut().read_to_string().unwrap(),
-        };
+        let answer = Answer::of(answered.unwrap());
         let kind = headers.iter().find(|(name, _)| *name == "content-type").map(|(_, kind)| *kind);
         described::hold(method, place, body, kind, &answer);
         answer

@@ -179,7 +179,13 @@ fn the_description_in_docs_is_the_one_that_is_served() {
 
 /// A path of a description with its parts filled in.
 fn filled(path: &str) -> String {
-    let parts = [("{tree}", "board"), ("{node}", "2.0"), ("{seq}", "1")];
+    let parts = [
+        ("{tree}", "board"),
+        ("{node}", "2.0"),
+        ("{seq}", "1"),
+        ("{blob}", "photo"),
+        ("{sha256}", &*"0".repeat(64)),
+    ];
     let filled =
         parts.iter().fold(path.to_owned(), |path, (part, value)| path.replace(part, value));
     filled.replace("{attribute}", "title").replace("{name}", "one")
@@ -386,6 +392,27 @@ fn ask_for_nodes(site: &Site) {
     site.ask("DELETE", "/trees/board/nodes/3.0", None).is(200);
 }
 
+fn ask_for_blobs(site: &Site) {
+    let blob = "/trees/board/nodes/2.0/blobs/photo";
+    let none = "/trees/board/nodes/99.0/blobs/photo";
+    site.put_bytes(none, b"bytes", &[]).is_problem(404, &[]);
+    site.put_bytes(blob, b"bytes", &[("if-match", "\"1.0\"")]).is_problem(412, &[]);
+    let put = site.put_bytes(blob, b"bytes", &[]);
+    put.is(200);
+    let mark = put.header("etag").unwrap();
+    site.ask_bytes(blob);
+    assert_eq!(site.ask_with("GET", blob, None, &[("if-none-match", mark)]).status, 304);
+    site.get(none).is_problem(404, &[]);
+    site.get("/blobs").is(200);
+    site.get("/blobs?at=9999").is_problem(404, &[]);
+    site.ask_bytes(&format!("/blobs/{}", mark.trim_matches('"')));
+    site.get(&format!("/blobs/{}", "0".repeat(64))).is_problem(410, &[]);
+    site.get("/backup?at=9999").is_problem(404, &[]);
+    refused_by_mark(site, "DELETE", blob, None);
+    site.ask("DELETE", blob, None).is(200);
+    site.ask("DELETE", blob, None).is_problem(404, &[]);
+}
+
 fn ask_for_commits(site: &Site) {
     let transaction = |operations: Value| json!({"author": "ann", "operations": operations});
     let put = |tree: &str, node: &str, title: &str| json!({"op": "put", "tree": tree, "node": node, "attributes": {"title": title}});
@@ -437,6 +464,9 @@ fn ask_for_what_is_not_kept() {
     gone(site.get("/trees/board/diff?from=3"));
     gone(site.get("/trees/board/diff?from=9&to=3"));
     gone(site.get("/trees/board/nodes/root?at=3"));
+    gone(site.get("/trees/board/nodes/root/blobs/photo?at=3"));
+    gone(site.get("/blobs?at=3"));
+    gone(site.get("/backup?at=3"));
     gone(site.ask("POST", "/commits/3/revert", None));
     gone(site.post("/commits/3/pick", &json!({"from": "board", "into": "other"})));
     gone(site.post("/trees/board/nodes/root/restore", &json!({"at": 3})));
@@ -536,6 +566,7 @@ fn each_address_gives_each_answer_that_is_described() {
     ask_the_server(&site);
     ask_for_trees(&site);
     ask_for_indexes(&site);
+    ask_for_blobs(&site);
     ask_for_nodes(&site);
     ask_for_commits(&site);
     ask_for_what_is_not_kept();

@@ -186,7 +186,7 @@ fn a_backup_is_a_directory_that_starts_and_a_part_of_one_does_not_count() {
     let response = fetched();
     assert_eq!(response.headers()["jungle-token"], "1.51");
     let mut body = response.into_body().into_reader();
-    backed_up(&folder.join("copy"), 51, &mut body).unwrap();
+    backed_up(&folder.join("copy"), 51, &mut body, none).unwrap();
     let copy = Site::start(&folder.join("copy"));
     assert_eq!(numbers(&copy), numbers(&site));
     write(&copy, 1);
@@ -194,8 +194,14 @@ fn a_backup_is_a_directory_that_starts_and_a_part_of_one_does_not_count() {
     assert_eq!(verify(&folder.join("copy")).unwrap().seq, Some(52));
     let mut whole = Vec::new();
     std::io::Read::read_to_end(&mut fetched().into_body().into_reader(), &mut whole).unwrap();
-    let told = backed_up(&folder.join("part"), 51, &mut &whole[..whole.len() - 9]).unwrap_err();
+    let told =
+        backed_up(&folder.join("part"), 51, &mut &whole[..whole.len() - 9], none).unwrap_err();
     assert!(told.to_string().contains("no whole backup"), "{told}");
-    let told = backed_up(&folder.join("copy"), 51, &mut &whole[..]).unwrap_err();
+    let told = backed_up(&folder.join("copy"), 51, &mut &whole[..], none).unwrap_err();
     assert!(told.to_string().contains("already"), "{told}");
+}
+
+/// A version without blobs asks for none.
+fn none(_: jungle::BlobId) -> Result<std::io::Empty, String> {
+    Err("there is none".to_owned())
 }

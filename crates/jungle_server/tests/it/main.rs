@@ -6,6 +6,7 @@
 )]
 
 mod addresses;
+mod blobs;
 #[path = "../../../jungle/tests/it/chance.rs"]
 #[allow(dead_code, reason = "the tests of the core use more of it")]
 mod chance;

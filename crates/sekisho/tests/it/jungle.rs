@@ -121,6 +121,8 @@ fn every_verb_prints_json() {
         ("jungle import notes site.json", "jungle-committed", 0),
         ("jungle import notes pages", "jungle-committed", 0),
         ("jungle import notes lines.jsonl --lines", "jungle-committed", 0),
+        ("jungle put board 2.0 --file page=pages/b.md", "jungle-committed", 0),
+        ("jungle get board 2.0 --file page --out page.md", "jungle-blob", 0),
         ("jungle backup copy", "jungle-backup", 0),
     ] {
         let line = format!("sekisho {line} --json {server}");
@@ -134,6 +136,7 @@ fn every_verb_prints_json() {
         let last = objects.last().expect("it says something");
         assert_eq!(last["exit_code"], code, "{line}: {last}");
     }
+    a_file_came_out_as_it_went_in(&folder, &server);
     let exported = fs::read_to_string(folder.join("site.json")).expect("it was written");
     let exported: Value = serde_json::from_str(&exported).expect("it is JSON");
     assert_eq!(exported, json!({"name": "Sekisho", "tags": [1, 2]}));
@@ -144,6 +147,15 @@ fn every_verb_prints_json() {
     assert_eq!(pages, wanted, "a folder is an object, and comes out as one");
     served.stop();
     those_without_a_server_print_json(&folder);
+}
+
+/// A file that was stored beside a node is written whole, and one that is not there is not written.
+fn a_file_came_out_as_it_went_in(folder: &Path, server: &str) {
+    let none = format!("sekisho jungle get board 2.0 --file none --out none.md {server}");
+    let ended = shell(folder, &none).ended(PATIENCE);
+    assert!(ended.code == 2 && ended.err.contains("it has page"), "{ended:?}");
+    assert!(!folder.join("none.md").exists());
+    assert_eq!(fs::read(folder.join("page.md")).expect("it was written"), b"# B");
 }
 
 /// The same of the verbs that ask nobody; `copy` is a backup.
@@ -287,6 +299,70 @@ fn a_server_that_is_killed_under_load_has_lost_nothing_that_it_answered() {
     let served = Served::start(&folder, &[]);
     assert_nothing_is_lost(&stored(&served.address), &loads);
     served.stop();
+}
+
+/// The text of a blob, of several parts, which no other has.
+fn text_of(name: &str) -> String {
+    format!("{name} ").repeat(40_000)
+}
+
+/// Blobs of a client, stored until the server is gone; the names of those that were acknowledged.
+fn load_blobs(address: &str, client: &str) -> Vec<String> {
+    let mut acknowledged = Vec::new();
+    for number in 0.. {
+        let name = format!("{client}-{number}");
+        let place = format!("/trees/board/nodes/root/blobs/{name}");
+        match ask(address, "PUT", &place, &text_of(&name)) {
+            Some((200, _)) => acknowledged.push(name),
+            Some((status, body)) => panic!("{status}: {body}"),
+            None => break,
+        }
+    }
+    acknowledged
+}
+
+#[test]
+fn a_server_that_is_killed_while_blobs_come_has_lost_none_that_it_answered() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let rounds = if std::env::var_os("SEKISHO_LONG").is_some() { 30 } else { 3 };
+    let mut stored = Vec::new();
+    for round in 0..rounds {
+        let served = Served::start(&folder, &["--snapshot-after", "20kB"]);
+        if round == 0 {
+            let created = ask(&served.address, "PUT", "/trees/board", "").expect("it is there");
+            assert_eq!(created.0, 201);
+        }
+        std::thread::scope(|scope| {
+            let address = &served.address;
+            let clients: Vec<_> = (0..4)
+                .map(|client| {
+                    scope.spawn(move || load_blobs(address, &format!("{round}-{client}")))
+                })
+                .collect();
+            std::thread::sleep(Duration::from_millis(600 + round * 211 % 500));
+            served.running.signal("KILL");
+            for client in clients {
+                stored.extend(client.join().expect("clients do not fail"));
+            }
+        });
+    }
+    assert!(!stored.is_empty(), "nothing was acknowledged before the kills");
+    let found = sekisho(&folder, &["jungle", "verify", "data"]);
+    assert_eq!(found.code, 0, "{found:?}");
+    let served = Served::start(&folder, &[]);
+    for name in &stored {
+        let place = format!("/trees/board/nodes/root/blobs/{name}");
+        let (status, text) = ask(&served.address, "GET", &place, "").expect("it is there");
+        assert!(status == 200 && text == text_of(name), "{name}: {status}, {} B", text.len());
+    }
+    served.stop();
+    let parts = fs::read_dir(folder.join("data")).expect("it is there");
+    let parts = parts.filter(|file| {
+        let name = file.as_ref().expect("it is there").file_name();
+        name.to_string_lossy().ends_with(".part")
+    });
+    assert_eq!(parts.count(), 0, "a start removes what was not finished");
 }
 
 #[test]
