@@ -1,6 +1,7 @@
 //! Folder of records and predictions: `./.sekisho/` unless they are named.
 
 use std::collections::hash_map::RandomState;
+use std::fmt;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher};
 use std::io::{BufReader, ErrorKind, Write};
@@ -11,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use formats::bounded;
 use formats::exchange::is_recording;
-use measure::{PartRecord, RunRecord, RunWriter};
+use measure::{KneeRecord, PartRecord, RunRecord, RunWriter};
 
 use crate::Failure;
 use crate::text::{pasted, shell_word};
@@ -163,6 +164,13 @@ pub fn read_run(path: &Path) -> Result<RunRecord, Failure> {
 /// If it cannot be read, or is none.
 pub fn read_part(path: &Path) -> Result<RunRecord, Failure> {
     no_recording(path, "run")?;
+    if is_knee(path) {
+        return Err(Failure::Usage(format!(
+            "{}: this is the record of a search for a knee, and a run is needed: `sekisho report` and `sekisho \
+             check` take it; runs are those of `sekisho measure ... --clients 1,4,16` or `--rate`",
+            path.display()
+        )));
+    }
     let file = bounded::open(path, RUN_MIB).map_err(|error| {
         Failure::Usage(format!("cannot read the run {}: {error}", path.display()))
     })?;
@@ -170,7 +178,35 @@ pub fn read_part(path: &Path) -> Result<RunRecord, Failure> {
         .map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
 }
 
-/// The files of runs in `./.sekisho/runs/`, the newest first: `ID.jsonl`, and `ID.tpcc.json` of TPC-C.
+/// True if a file is the record of a search for a knee.
+pub fn is_knee(path: &Path) -> bool {
+    formats::exchange::is_knee(path)
+}
+
+/// Reads the record of a search for a knee.
+///
+/// # Errors
+/// If it cannot be read, or is none.
+pub fn read_knee(path: &Path) -> Result<KneeRecord, Failure> {
+    let failed = |error: &dyn fmt::Display| Failure::Usage(format!("{}: {error}", path.display()));
+    let file = bounded::open(path, TEXT_MIB).map_err(|error| failed(&error))?;
+    measure::read_knee(BufReader::new(file)).map_err(|error| failed(&error))
+}
+
+/// Writes the record of a search for a knee as a whole.
+///
+/// # Errors
+/// If it cannot be written; what stood there before still does.
+pub fn write_knee(path: &Path, record: &KneeRecord) -> Result<(), Failure> {
+    let mut text = Vec::new();
+    measure::write_knee(&mut text, record).map_err(|error| {
+        Failure::Machine(format!("cannot write the search {}: {error}", path.display()))
+    })?;
+    write_whole(path, text)
+}
+
+/// The files of runs in `./.sekisho/runs/`, the newest first: `ID.jsonl`, `ID.knee.json` of a search for a knee, and
+/// `ID.tpcc.json` of TPC-C.
 ///
 /// # Errors
 /// If the folder is there and cannot be read.
@@ -197,7 +233,7 @@ pub fn run_files() -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Ends of the names of runs, after the id.
-const ENDS: [&str; 2] = ["jsonl", "tpcc.json"];
+const ENDS: [&str; 3] = ["jsonl", "knee.json", "tpcc.json"];
 
 /// Writes a run record, finished or not, as a whole.
 ///

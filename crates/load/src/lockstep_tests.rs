@@ -193,6 +193,16 @@ fn begin(parts: &mut [Part], now: Duration, chance: &mut Chance) {
     }
 }
 
+/// Tells all that the probe is over.
+fn stop(parts: &mut [Part], now: Duration, chance: &mut Chance) {
+    for part in &mut parts[1..] {
+        part.order(LeaderWord::Stop(1), now, chance);
+    }
+    if !parts[0].ended {
+        parts[0].end(1, now, chance);
+    }
+}
+
 fn play(seed: u64) -> Outcomes {
     let mut chance = stream(seed, 0);
     let of = chance.random_range(2..6);
@@ -245,12 +255,7 @@ fn play(seed: u64) -> Outcomes {
         }
         joint.tick(now);
         if joint.stops() && !std::mem::replace(&mut stopped, true) {
-            for part in &mut parts[1..] {
-                part.order(LeaderWord::Stop(1), now, &mut chance);
-            }
-            if !parts[0].ended {
-                parts[0].end(1, now, &mut chance);
-            }
+            stop(&mut parts, now, &mut chance);
         }
         assert!(now < Duration::from_secs(60), "seed {seed}: it does not end");
     }

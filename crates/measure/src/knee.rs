@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 /// Parameters of the search for a knee.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct KneeSpec {
     /// The rate to begin with [1/s].
     pub rate_first: f64,

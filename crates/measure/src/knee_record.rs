@@ -169,7 +169,7 @@ fn check(record: &KneeRecord) -> Result<(), String> {
         return Err(format!("`response_s` is {response_s}, which is no limit"));
     }
     file::check_number("elapsed_s", record.elapsed_s)?;
-    file::check_number("budget-s", record.spec.budget_s)?;
+    file::check_number("budget_s", record.spec.budget_s)?;
     let rates = record.probes.iter().map(|probe| probe.probe.rate).chain(ends(&record.knee));
     for rate in rates {
         if !(rate.is_finite() && rate > 0.0) {

@@ -108,11 +108,19 @@ const MODEL_MIB: u64 = 64;
 
 /// True if a file begins as a gate's recording does; what cannot be read, or not twice, does not.
 pub fn is_recording(path: &Path) -> bool {
-    const BEGINNING: &[u8] = b"{\"sekisho-recording\"";
-    let mut first = [0; BEGINNING.len()];
+    begins(path, b"{\"sekisho-recording\"")
+}
+
+/// True if a file begins as the record of a search for a knee does; what cannot be read, or not twice, does not.
+pub fn is_knee(path: &Path) -> bool {
+    begins(path, b"{\"sekisho-knee\"")
+}
+
+fn begins<const N: usize>(path: &Path, beginning: &[u8; N]) -> bool {
+    let mut first = [0; N];
     let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
     let mut read = || File::open(path).and_then(|mut file| file.read_exact(&mut first));
-    is_file && read().is_ok() && first == BEGINNING
+    is_file && read().is_ok() && first == *beginning
 }
 
 /// Reads a model of any format that is known.

@@ -13,18 +13,22 @@ use cli::text::{
     shell_word, time, time_estimate,
 };
 use cli::{Failure, Verdict, say, store, turning};
-use measure::{Change, ChangeVerdict, LoadShape, RunRecord};
+use measure::{Change, ChangeVerdict, LoadShape, RunHeader, RunRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 use sim::Options;
 
 use super::check_files::{self, Checked};
-use super::expectation::{Expectation, expect, shortest};
+use super::expectation::{Expectation, expect, of_runs, shortest};
 use super::json::{RunAnswer, ScoreAnswer};
 use super::newest::Newest;
 use super::outcome::{ExpectationAnswer, Kind, Outcome, quantity_text, verdict_of};
 use super::tpcc;
 use super::typed::Typed;
+
+mod knees;
+
+pub(super) use knees::CheckedKnee;
 
 /// Hold runs against expectations, or against a stored prediction
 #[derive(ClapArgs)]
@@ -33,6 +37,9 @@ Limits: pQQ (any quantile), max, mean, rate or errors, for all documents or for
 one: 'p99<50ms', 'p95(5k)<20ms', 'max<1s', 'mean<10ms', 'rate>=900/s',
 'errors<0.1%'.
 
+The record of a search for a knee, ID.knee.json, is held against limits on the
+knee: 'knee>=400/s'.
+
 Of several runs on each side, --against knows what differs from run to run; of
 one on each side it does not.
 
@@ -40,9 +47,10 @@ Examples:
   sekisho check .sekisho/runs/RUN.jsonl --expect 'p99<50ms'
   sekisho check .sekisho/runs/RUN.jsonl --prediction .sekisho/predictions/P.json
   sekisho check --last 1 --expect 'p99<50ms'
+  sekisho check .sekisho/runs/RUN.knee.json --expect 'knee>=100/s'
   sekisho check .sekisho/runs/RUN.jsonl --against .sekisho/runs/RUN.jsonl")]
 pub(crate) struct Args {
-    /// Run records, of TPC-C's transactions without waits too
+    /// Run records, of TPC-C's transactions without waits too; or records of searches for a knee
     #[arg(value_name = "RUN")]
     runs: Vec<PathBuf>,
     #[command(flatten)]
@@ -79,6 +87,18 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         ));
     }
     let runs = args.newest.with(&args.runs)?;
+    let all = || runs.iter().chain(&args.against);
+    if all().any(|path| store::is_knee(path)) {
+        if let Some(run) = all().find(|path| !store::is_knee(path)) {
+            return Err(Failure::Usage(format!(
+                "{} is a run, and others are searches for a knee: limits on the one say nothing of the other, so \
+                 check them apart",
+                run.display()
+            )));
+        }
+        return knees::run(args, &runs, out);
+    }
+    of_runs(&args.expect)?;
     let read = |path: &PathBuf| tpcc::read_run(path);
     let prediction = args.prediction.as_deref().map(read_prediction).transpose()?;
     let baseline = args.against.iter().map(read).collect::<Result<Vec<_>, _>>()?;
@@ -123,9 +143,9 @@ impl Args {
     }
 }
 
-/// Limits that a run was measured with, as its command line has them.
-pub(crate) fn expected(record: &RunRecord) -> Vec<Expectation> {
-    let typed = Typed::of_record(record);
+/// Limits that a run, or a search for a knee, was measured with, as its command line has them.
+pub(crate) fn expected(header: &RunHeader) -> Vec<Expectation> {
+    let typed = Typed::of(&header.command);
     let limits = typed.iter().flat_map(|typed| typed.values("expect"));
     limits.filter_map(|limit| limit.parse().ok()).collect()
 }

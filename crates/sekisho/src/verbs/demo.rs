@@ -355,7 +355,9 @@ impl Demo {
             title: "Sekisho demo: measured, fitted, predicted, checked",
             verdict,
             line: self.headline(),
+            judged: loop_report::judged(&runs),
             runs: &runs,
+            knees: &[],
             fit: Some(&self.fit),
             prediction: Some(&self.prediction),
             scenario: Some(&self.scenario_path),
@@ -381,13 +383,8 @@ impl Demo {
         let line = sentence(&format!("{}: {}", verdict.word(), self.headline()));
         say(out, &format!("{line}\n"))?;
         say(out, &format!("1. measured and fitted\n\n{}\n", fit::fit_text(&self.fit)))?;
-        say(
-            out,
-            &format!(
-                "2. asked, before it was measured\n\n{}\n",
-                ask::prediction_text(&self.prediction)
-            ),
-        )?;
+        let asked = ask::prediction_text(&self.prediction);
+        say(out, &format!("2. asked, before it was measured\n\n{asked}\n"))?;
         say(out, "3. checked\n")?;
         for score in &self.scores {
             let right = verdict_of(score.right());

@@ -5,9 +5,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use advise::{Rate, Span};
-use cli::Verdict;
 use cli::text::{count, rate_estimate, time_estimate};
-use measure::knee::Outcome as Held;
+use cli::{Failure, Verdict};
+use measure::knee::{Knee, Outcome as Held};
 use measure::limit::{Limit, answers};
 use measure::{Estimate, Judgement, Measures, RunRecord};
 
@@ -34,6 +34,8 @@ pub(crate) enum Metric {
     Mean,
     Rate,
     Errors,
+    /// Of a search: the highest rate that holds its limit.
+    Knee,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +63,8 @@ impl FromStr for Expectation {
             }
         };
         let metric = metric(name).ok_or_else(|| {
-            let known = ["mean", "max", "rate", "errors", "p50", "p90", "p95", "p99", "p99.9"];
+            let known =
+                ["knee", "mean", "max", "rate", "errors", "p50", "p90", "p95", "p99", "p99.9"];
             match measure::nearest(name, known) {
                 Some(near) => wrong(format!("`{name}` is no metric, did you mean `{near}`?")),
                 None => wrong(format!("`{name}` is no metric")),
@@ -72,7 +75,10 @@ impl FromStr for Expectation {
                 .parse::<Span>()
                 .map(|span| span.0)
                 .map_err(|error| wrong(error.to_string()))?,
-            Metric::Rate => limit
+            Metric::Knee if document.is_some() => {
+                return Err(wrong("a knee is one of all documents".into()));
+            }
+            Metric::Rate | Metric::Knee => limit
                 .parse::<Rate>()
                 .map(|rate| rate.0)
                 .map_err(|error| wrong(error.to_string()))?,
@@ -90,6 +96,7 @@ fn metric(name: &str) -> Option<Metric> {
         "max" => Some(Metric::Max),
         "rate" => Some(Metric::Rate),
         "errors" => Some(Metric::Errors),
+        "knee" => Some(Metric::Knee),
         _ => {
             let percent: f64 = name.strip_prefix('p')?.parse().ok()?;
             // As it was written: p99.9 is 0.999, not the nearest number to 99.9 over 100.
@@ -115,7 +122,7 @@ impl Expectation {
     fn outcome(&self, verdict: Verdict, line: &str) -> Outcome {
         let unit = match self.metric {
             Metric::Quantile(_) | Metric::Max | Metric::Mean => "s",
-            Metric::Rate => "1/s",
+            Metric::Rate | Metric::Knee => "1/s",
             Metric::Errors => "1",
         };
         Outcome::new(Kind::Limit, verdict, &self.text, line).limited(self.limit, unit)
@@ -145,6 +152,10 @@ pub(crate) fn expect(
         Metric::Mean => measures.response,
         Metric::Rate => Some(measures.throughput),
         Metric::Errors => errors(measures, judgement),
+        Metric::Knee => {
+            let line = "a run is at one load, and no search for a knee";
+            return outcome(Verdict::Inconclusive, line.into());
+        }
         Metric::Quantile(q) => {
             let failing = errors(measures, judgement);
             return quantile(expectation, q, record, (class, measures), failing);
@@ -171,6 +182,51 @@ pub(crate) fn expect(
         _ => time_estimate(&estimate),
     };
     outcome(verdict, format!("it is {shown}")).found(&estimate)
+}
+
+/// Checks that a run can hold these limits.
+///
+/// # Errors
+/// One is on a knee.
+pub(crate) fn of_runs(limits: &[Expectation]) -> Result<(), Failure> {
+    match limits.iter().find(|limit| limit.metric == Metric::Knee) {
+        None => Ok(()),
+        Some(limit) => Err(Failure::Usage(format!(
+            "`{limit}` is a limit on a knee, and a run is at one load: give it to `sekisho measure ... --knee \
+             'p99<50ms'`, or give `sekisho check` the record of such a search, ID.knee.json"
+        ))),
+    }
+}
+
+/// Checks that a knee can hold these limits.
+///
+/// # Errors
+/// One is on something else.
+pub(crate) fn of_knees(limits: &[Expectation]) -> Result<(), Failure> {
+    match limits.iter().find(|limit| limit.metric != Metric::Knee) {
+        None => Ok(()),
+        Some(limit) => Err(Failure::Usage(format!(
+            "`{limit}` is a limit on one run, and a search for a knee has many: say how high the knee is to be, such \
+             as 'knee>=400/s'"
+        ))),
+    }
+}
+
+/// Holds a knee that was looked for under a limit against an expectation; the ends that were seen decide.
+pub(crate) fn expect_knee(expectation: &Expectation, knee: &Knee, under: &str) -> Outcome {
+    let (low, high) = knee.ends();
+    let (above, below) = (low.unwrap_or(0.0), high.unwrap_or(f64::INFINITY));
+    let limit = expectation.limit;
+    let verdict = match expectation.side {
+        Side::Above if above >= limit => Verdict::Holds,
+        Side::Above if below <= limit => Verdict::Fails,
+        Side::Below if below <= limit => Verdict::Holds,
+        Side::Below if above >= limit => Verdict::Fails,
+        _ => Verdict::Inconclusive,
+    };
+    let middle = (above * below).sqrt();
+    let outcome = expectation.outcome(verdict, &cli::knee::known(knee, under));
+    outcome.found_between(middle, low.unwrap_or(f64::NAN), below)
 }
 
 /// Words for failures that are so many that they decide nothing.

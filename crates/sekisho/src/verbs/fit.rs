@@ -115,7 +115,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         let cause = format!("`{name}` is of other sources than run records; say which with --from");
         return Err(Failure::Usage(cause));
     }
-    let files = args.newest.with(&args.runs)?;
+    let files = args.newest.with_runs(&args.runs)?;
     let of_tpcc = files.iter().filter(|path| tpcc::is_record(path)).count();
     if of_tpcc > 0 {
         if of_tpcc < files.len() {

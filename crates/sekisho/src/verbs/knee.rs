@@ -1,24 +1,31 @@
 //! `sekisho measure ... --knee`: the highest open load that holds a limit, with an interval.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cli::knee::{finding, known, outlook, span, word};
-use cli::text::{Table, message, next, paragraph, rate, sentence, time};
-use cli::{Failure, Session, Verdict, json, progress, say};
+use cli::text::{Table, next, paragraph, rate, sentence, shell_word, time};
+use cli::{Failure, Session, Verdict, json, progress, say, store};
 use indicatif::ProgressBar;
 use load::http::Idle;
 use load::lockstep::{Answer, Course};
 use load::probe::Probed;
 use measure::knee::{Knee, KneeSpec, Outcome, Probe, Search, Step, WITH_WARMUP, Why};
 use measure::limit::Limit;
-use measure::{ErrorKind, Interval, RunPart, RunRecord};
+use measure::{
+    EndRecord, ErrorKind, Interval, KneeLimit, KneeRecord, LoadShape, ProbeRecord, RunHeader,
+    RunPart, RunRecord, Seen,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::expectation::{Expectation, Metric, Side};
+use super::expectation::{Expectation, Metric, Side, expect_knee};
+use super::outcome::{ExpectationAnswer, Outcome as Held};
+
+/// Way to keep the record of a search.
+pub(super) type Keep<'a> = dyn Fn(&mut KneeRecord) -> Result<PathBuf, Failure> + 'a;
 
 /// Knee that is wanted, of whatever has a rate.
 pub(super) struct Wanted<'a> {
@@ -29,6 +36,10 @@ pub(super) struct Wanted<'a> {
     /// Length of a probe, if it was asked for \[s\].
     pub(super) length_given_s: Option<f64>,
     pub(super) json: bool,
+    /// Limits on the knee.
+    pub(super) limits: &'a [Expectation],
+    /// Keeps the record of the search; its file.
+    pub(super) keep: &'a Keep<'a>,
     pub(super) idle: Idle,
     /// Options that give the generator more, as the end of a sentence.
     pub(super) more: &'static str,
@@ -46,6 +57,12 @@ pub(super) trait System {
     /// # Errors
     /// If it cannot be run.
     fn alone(&self) -> Result<RunRecord, Failure>;
+
+    /// Description of a probe, as its record begins.
+    ///
+    /// # Errors
+    /// If the plan does not hold.
+    fn header(&self) -> Result<RunHeader, Failure>;
 
     /// Makes a probe with its number, from 1, of at most this length; none if no probe can be made any more, although
     /// none was an error. `sink` sees each interval.
@@ -94,7 +111,7 @@ pub(super) fn look(
     if let Some(length_s) = wanted.length_given_s {
         (spec.length_min_s, spec.requests) = (length_s, 1.0);
     }
-    let begun = Instant::now();
+    let (begun, header) = (Instant::now(), system.header()?);
     let alone = system.alone()?;
     let answered: u64 =
         alone.steady().iter().flat_map(|one| &one.classes).map(|c| c.completed).sum();
@@ -111,7 +128,8 @@ pub(super) fn look(
     let outlook = outlook(&spec, limit.quantile, response_s);
     let mut search = Search::new(spec);
     search.spend(begun.elapsed().as_secs_f64());
-    let teller = Teller::new(&told, &outlook);
+    let bar = telling(&told, &outlook);
+    let mut watch = Watch::new(limit);
     let knee = loop {
         let probe = match search.next() {
             Step::Finished(knee) => break knee,
@@ -121,13 +139,13 @@ pub(super) fn look(
             break search.stop(Why::Stopped);
         }
         system.follow(&spec, &search);
-        let Some((outcome, took_s)) = try_at(system, probe, &search, &limit, session, &teller)?
-        else {
-            break search.stop(Why::Stopped);
-        };
-        search.tell(probe, outcome, took_s);
+        let started = store::now_rfc3339();
+        let tried = try_at(system, probe, &search, &limit, session, &bar)?;
+        let Some((probed, took_s)) = tried else { break search.stop(Why::Stopped) };
+        search.tell(probe, probed.outcome, took_s);
+        watch.see(probe, started, probed);
     };
-    teller.bar.finish_and_clear();
+    bar.finish_and_clear();
     let found = Answer {
         course: Course { spec, told: search.probes().to_vec() },
         knee,
@@ -136,12 +154,98 @@ pub(super) fn look(
         interrupted: session.interrupted(),
     };
     system.end(&found);
-    show(wanted, &found, out)
+    let record = watch.record(header, wanted, &found);
+    show(wanted, &found, Some(record), out)
+}
+
+/// Observations of the probes, of which a record is made.
+pub(super) struct Watch {
+    limit: Limit,
+    seen: Vec<Seen>,
+    /// Runs of the probes that decided something, with the rate, the outcome and the moment of the start.
+    decided: Vec<(Probe, Outcome, String, RunRecord)>,
+}
+
+impl Watch {
+    /// Nothing is seen yet.
+    pub(super) fn new(limit: Limit) -> Watch {
+        Watch { limit, seen: Vec::new(), decided: Vec::new() }
+    }
+
+    /// Takes note of the next probe, which began at this moment.
+    fn see(&mut self, probe: Probe, started: String, Probed { record, outcome }: Probed) {
+        self.seen.push(Seen::of(&record, &self.limit));
+        if outcome.is_decided() {
+            self.decided.push((probe, outcome, started, record));
+        }
+    }
+
+    /// The record of the search; `header` is that of a probe at any rate.
+    pub(super) fn record(
+        &self,
+        mut header: RunHeader,
+        wanted: &Wanted<'_>,
+        found: &Answer,
+    ) -> KneeRecord {
+        let Course { spec, told } = &found.course;
+        let (low, high) = found.knee.ends();
+        let lower = self.end(low, Outcome::Holds, &header, "holds");
+        let upper = self.end(high, Outcome::Fails, &header, "fails");
+        set_rate(&mut header.load, low.or(high).unwrap_or(spec.rate_first));
+        let mut seen = self.seen.iter().cloned();
+        let probes = told.iter().map(|(probe, outcome)| ProbeRecord {
+            probe: *probe,
+            outcome: *outcome,
+            seen: seen.next(),
+        });
+        KneeRecord {
+            header,
+            limit: KneeLimit {
+                text: wanted.limit.to_string(),
+                quantile: self.limit.quantile,
+                response_s: self.limit.response.as_secs_f64(),
+            },
+            spec: *spec,
+            knee: found.knee,
+            elapsed_s: found.elapsed_s,
+            broken: found.broken.clone(),
+            interrupted: found.interrupted,
+            probes: probes.collect(),
+            ends: lower.into_iter().chain(upper).map(EndRecord::from).collect(),
+        }
+    }
+
+    /// The run that decided an end at last.
+    fn end(
+        &self,
+        rate: Option<f64>,
+        wanted: Outcome,
+        header: &RunHeader,
+        word: &str,
+    ) -> Option<RunRecord> {
+        let rate = rate?;
+        let is_end = |(probe, outcome, ..): &&(Probe, Outcome, String, RunRecord)| {
+            probe.rate == rate && *outcome == wanted
+        };
+        let (_, _, started, record) = self.decided.iter().rev().find(is_end)?;
+        let mut record = record.clone();
+        record.header.id = format!("{}-{word}", header.id);
+        record.header.started.clone_from(started);
+        record.header.tool.clone_from(&header.tool);
+        record.header.command.clone_from(&header.command);
+        Some(record)
+    }
+}
+
+fn set_rate(load: &mut LoadShape, wanted: f64) {
+    if let LoadShape::Poisson { rate, .. } | LoadShape::Fixed { rate, .. } = load {
+        *rate = wanted;
+    }
 }
 
 /// The highest open load that holds a limit.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct KneeAnswer {
+pub(super) struct KneeAnswer<'a> {
     /// The limit as it was written.
     limit: String,
     /// The highest rate at which it was seen to hold.
@@ -156,9 +260,13 @@ pub(super) struct KneeAnswer {
     errors: BTreeMap<ErrorKind, u64>,
     /// Reason that a search in several parts could not go on: the part, and what became of it.
     broken: Option<String>,
+    /// The limits on the knee that were named, each with its verdict.
+    expectations: Vec<ExpectationAnswer<'a>>,
+    /// File of the search's record; none where another part keeps it, or where there is nothing to keep.
+    record: Option<&'a Path>,
 }
 
-impl json::Answer for KneeAnswer {
+impl json::Answer for KneeAnswer<'_> {
     const FORMAT: &'static str = "sekisho/knee/1";
 }
 
@@ -192,6 +300,8 @@ fn nothing_answered(
             probes: Vec::new(),
             errors: alone.judge(0.95).all.errors,
             broken: None,
+            expectations: Vec::new(),
+            record: None,
         };
         say(out, &json::answer(verdict, verdict.word(), &answer))?;
         return Ok(verdict);
@@ -206,43 +316,13 @@ fn nothing_answered(
     Ok(verdict)
 }
 
-/// Progress of a search: a bar on a terminal, a line every ten seconds elsewhere.
-struct Teller {
-    bar: ProgressBar,
-    begun: Instant,
-    /// When it was told last.
-    last: Cell<Instant>,
-    is_terminal: bool,
+/// Progress of a search, which is told beforehand in full.
+fn telling(limit: &str, outlook: &str) -> ProgressBar {
+    // Nobody may listen, and the search goes on.
+    let text = sentence(&format!("looking for the knee of {limit}: {outlook}"));
+    write!(std::io::stderr(), "{text}").ok();
+    progress(0, "looking for the knee")
 }
-
-impl Teller {
-    fn new(limit: &str, outlook: &str) -> Teller {
-        // Nobody may listen, and the search goes on.
-        let text = sentence(&format!("looking for the knee of {limit}: {outlook}"));
-        write!(std::io::stderr(), "{text}").ok();
-        Teller {
-            bar: progress(0, "looking for the knee"),
-            begun: Instant::now(),
-            last: Cell::new(Instant::now()),
-            is_terminal: std::io::stderr().is_terminal(),
-        }
-    }
-
-    /// Tells of a probe that goes on, if ten seconds are over since it was told last.
-    fn tick(&self, line: &dyn Fn() -> String) {
-        if self.is_terminal {
-            self.bar.set_message(line());
-            return;
-        }
-        if self.last.get().elapsed() >= EVERY {
-            self.last.set(Instant::now());
-            let line = message(&format!("{:.0} s: {}", self.begun.elapsed().as_secs_f64(), line()));
-            write!(std::io::stderr(), "{line}").ok();
-        }
-    }
-}
-
-const EVERY: Duration = Duration::from_secs(10);
 
 /// One probe; none if it was interrupted, or no more can be made.
 fn try_at(
@@ -251,8 +331,8 @@ fn try_at(
     search: &Search,
     limit: &Limit,
     session: &Session,
-    teller: &Teller,
-) -> Result<Option<(Outcome, f64)>, Failure> {
+    bar: &ProgressBar,
+) -> Result<Option<(Probed, f64)>, Failure> {
     let begun = Instant::now();
     let number = search.probes().len() + 1;
     let length = Duration::from_secs_f64(search.length_s(at));
@@ -261,15 +341,15 @@ fn try_at(
         format!("; before: {} {}", rate(probe.rate), word(*outcome))
     });
     let longest_s = WITH_WARMUP * length.as_secs_f64();
-    let mut sink = |_: &Interval| {
-        let line =
-            || format!("probe {number} at {}, {} at most{before}", rate(at.rate), span(longest_s));
-        teller.tick(&line);
-        teller.bar.tick();
-    };
+    bar.set_message(format!(
+        "probe {number} at {}, {} at most{before}",
+        rate(at.rate),
+        span(longest_s)
+    ));
+    let mut sink = |_: &Interval| bar.tick();
     let probed = system.probe(at, number as u64, length, limit, &mut sink)?;
     let probed = probed.filter(|_| !session.interrupted());
-    Ok(probed.map(|probed| (probed.outcome, begun.elapsed().as_secs_f64())))
+    Ok(probed.map(|probed| (probed, begun.elapsed().as_secs_f64())))
 }
 
 /// Limit whose knee can be looked for.
@@ -284,18 +364,63 @@ pub(super) fn limit(expectation: &Expectation) -> Result<Limit, Failure> {
     }
 }
 
-/// Says what a search has found.
+/// Verdict of a search for a knee, in words and by the limits on the knee.
+pub(super) struct Judged {
+    pub(super) verdict: Verdict,
+    pub(super) line: String,
+    pub(super) outcomes: Vec<Held>,
+}
+
+/// Judges a search; `under` is its limit, `more` are options that give the generator more. Limits on the knee decide in
+/// place of the width of its interval.
+pub(super) fn judged(found: &Found<'_>, under: &str, limits: &[Expectation], more: &str) -> Judged {
+    let (verdict, line) = match found.broken {
+        None => finding(found.knee, under, more),
+        Some(why) => (Verdict::Invalid, format!("{}; {why}", known(found.knee, under))),
+    };
+    let outcomes: Vec<Held> =
+        limits.iter().map(|limit| expect_knee(limit, found.knee, under)).collect();
+    let held = outcomes.iter().map(|outcome| outcome.verdict).reduce(Verdict::and);
+    let verdict = match held {
+        _ if found.interrupted => Verdict::Interrupted,
+        Some(held) if found.broken.is_none() => held,
+        _ => verdict,
+    };
+    Judged { verdict, line, outcomes }
+}
+
+/// What a search has found, as far as its verdict needs it.
+pub(super) struct Found<'a> {
+    pub(super) knee: &'a Knee,
+    pub(super) broken: Option<&'a str>,
+    pub(super) interrupted: bool,
+}
+
+impl<'a> From<&'a Answer> for Found<'a> {
+    fn from(of: &'a Answer) -> Found<'a> {
+        Found { knee: &of.knee, broken: of.broken.as_deref(), interrupted: of.interrupted }
+    }
+}
+
+impl<'a> From<&'a KneeRecord> for Found<'a> {
+    fn from(of: &'a KneeRecord) -> Found<'a> {
+        Found { knee: &of.knee, broken: of.broken.as_deref(), interrupted: of.interrupted }
+    }
+}
+
+/// Keeps what a search has found, and says it.
 pub(super) fn show(
     wanted: &Wanted<'_>,
     found: &Answer,
+    record: Option<KneeRecord>,
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
     let limit = &wanted.limit.to_string();
-    let (verdict, line) = match &found.broken {
-        None => finding(&found.knee, limit, wanted.more),
-        Some(why) => (Verdict::Invalid, format!("{}; {why}", known(&found.knee, limit))),
-    };
-    let verdict = if found.interrupted { Verdict::Interrupted } else { verdict };
+    // Of a search without a probe there is nothing to keep.
+    let record = record.filter(|record| !record.probes.is_empty());
+    let kept = record.map(|mut record| (wanted.keep)(&mut record)).transpose()?;
+    let Judged { verdict, line, outcomes } =
+        judged(&found.into(), limit, wanted.limits, wanted.more);
     let (low, high) = found.knee.ends();
     let Course { spec, told: probes } = &found.course;
     if wanted.json {
@@ -312,6 +437,8 @@ pub(super) fn show(
             probes: probes.iter().map(probe).collect(),
             errors: BTreeMap::new(),
             broken: found.broken.clone(),
+            expectations: outcomes.iter().map(Held::answer).collect(),
+            record: kept.as_deref(),
         };
         say(out, &json::answer(verdict, verdict.word(), &answer))?;
         return Ok(verdict);
@@ -327,27 +454,41 @@ pub(super) fn show(
         ]);
     }
     say(out, &format!("\n{table}\n"))?;
-    say(out, &paragraph(&terms(wanted, found)))?;
-    if let Some(low) = low {
-        let rate = match 0.8 * low {
-            rate if rate >= 10.0 => format!("{rate:.0}"),
-            rate => format!("{rate:.2}"),
-        };
-        let command = format!("{} --rate {rate}/s --expect '{limit}'", wanted.command_of_part);
-        say(out, &format!("\n{}", next(&command)))?;
+    say(out, &paragraph(&terms(wanted, found, kept.as_deref())))?;
+    for outcome in &outcomes {
+        say(out, &paragraph(&format!("{}: {}", outcome.verdict.word(), outcome.line)))?;
     }
+    if let Some(path) = &kept {
+        say(out, &format!("\n  recorded: {}\n", shell_word(path)))?;
+    }
+    let command = match (low, &kept) {
+        (Some(low), _) => {
+            let rate = match 0.8 * low {
+                rate if rate >= 10.0 => format!("{rate:.0}"),
+                rate => format!("{rate:.2}"),
+            };
+            format!("{} --rate {rate}/s --expect '{limit}'", wanted.command_of_part)
+        }
+        (None, Some(path)) => format!("sekisho report {}", shell_word(path)),
+        (None, None) => return Ok(verdict),
+    };
+    let gap = if kept.is_some() { "" } else { "\n" };
+    say(out, &format!("{gap}{}", next(&command)))?;
     Ok(verdict)
 }
 
 /// Terms on which a knee was found.
-fn terms(wanted: &Wanted<'_>, found: &Answer) -> String {
+fn terms(wanted: &Wanted<'_>, found: &Answer, kept: Option<&Path>) -> String {
     let idle = match wanted.idle {
         Idle::Sleep => "sleeping",
         Idle::Spin => "spinning",
     };
     let together = match wanted.part {
         RunPart::WHOLE => String::new(),
-        part => format!("{} parts made each probe together; all tell this. ", part.of()),
+        part => {
+            let keeper = if kept.is_none() { ", and part 1 keeps the record" } else { "" };
+            format!("{} parts made each probe together; all tell this{keeper}. ", part.of())
+        }
     };
     let twice = match found.knee {
         Knee::Inconclusive { .. } => "",

@@ -79,6 +79,8 @@ pub(super) fn run(
         budget_s: args.budget_s(),
         length_given_s: args.length_given_s(),
         json: args.json(),
+        limits: args.output().limits(),
+        keep: &|record| args.output().keep_knee(record),
         idle: base.idle,
         more: "`--threads`, or processors of its own with `--cpus`",
         command: args.command(session),

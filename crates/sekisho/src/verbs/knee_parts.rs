@@ -16,7 +16,7 @@ use measure::knee::{KneeSpec, Probe, Search};
 use measure::limit::Limit;
 use measure::{Interval, RunHeader, RunRecord};
 
-use super::knee::{System, Wanted, limit, look, show};
+use super::knee::{System, Wanted, Watch, limit, look, show};
 use super::parts;
 
 /// Engine that presses a system whose knee is looked for.
@@ -77,6 +77,10 @@ struct Whole<'a, E>(&'a E);
 impl<E: Engine> System for Whole<'_, E> {
     fn alone(&self) -> Result<RunRecord, Failure> {
         self.0.alone()
+    }
+
+    fn header(&self) -> Result<RunHeader, Failure> {
+        self.0.header()
     }
 
     fn probe(
@@ -145,19 +149,21 @@ fn be_led<E: Engine>(
         bar.set_message(format!("probe {} at {}", order.number, rate(order.probe.rate)));
     });
     bar.finish_and_clear();
-    let found = match followed {
-        Followed::Told(answer) => *answer,
-        Followed::Interrupted => return super::json::interrupted(wanted.json, out),
+    match followed {
+        // Part 1 keeps the record.
+        Followed::Told(answer) => show(wanted, &answer, None, out),
+        Followed::Interrupted => super::json::interrupted(wanted.json, out),
         Followed::Lost { course, why } => {
             // Of a search that was never begun only the limit is known.
             let spec = KneeSpec::for_limit(limit.quantile, limit.response.as_secs_f64());
             let course = course.unwrap_or(Course { spec, told: Vec::new() });
             let (elapsed_s, interrupted) = (begun.elapsed().as_secs_f64(), session.interrupted());
             let (knee, broken) = (course.knee(), Some(why));
-            Answer { course, knee, elapsed_s, broken, interrupted }
+            let found = Answer { course, knee, elapsed_s, broken, interrupted };
+            let record = Watch::new(limit).record(header, wanted, &found);
+            show(wanted, &found, Some(record), out)
         }
-    };
-    show(wanted, &found, out)
+    }
 }
 
 /// The verdict of a part that has met nobody.
@@ -181,6 +187,10 @@ struct Led<'a, E> {
 impl<E: Engine> System for Led<'_, E> {
     fn alone(&self) -> Result<RunRecord, Failure> {
         self.engine.alone()
+    }
+
+    fn header(&self) -> Result<RunHeader, Failure> {
+        self.engine.header()
     }
 
     fn follow(&mut self, spec: &KneeSpec, search: &Search) {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use advise::{Calibration, Fit, Load, Point, Prediction, Quantity, Right, Score};
 use cli::{Failure, Verdict, text};
-use measure::{Histogram, Judgement, LittleVerdict, LoadShape, RunRecord};
+use measure::{Histogram, Judgement, KneeRecord, LittleVerdict, LoadShape, RunHeader, RunRecord};
 use report::{
     Axis, Cell, Column, Curves, Figure, FigureError, Kind, Live, Mark, Outcome, Plot, Quantiles,
     Reference, Report, Residuals, Role, Section, Series, Sliders, Stack, Strip, Table, TableError,
@@ -18,6 +18,7 @@ use cli::phases;
 
 mod answer;
 mod coincide;
+mod knees;
 mod measured;
 
 pub(crate) use answer::{Answer, of_prediction, of_runs};
@@ -30,6 +31,10 @@ pub(crate) struct Story<'a> {
     pub(crate) verdict: Verdict,
     pub(crate) line: String,
     pub(crate) runs: &'a [RunRecord],
+    /// The runs, judged for the sake of their limits.
+    pub(crate) judged: Vec<(&'a RunRecord, Judgement)>,
+    /// Searches for a knee.
+    pub(crate) knees: &'a [KneeRecord],
     pub(crate) fit: Option<&'a Fit>,
     pub(crate) prediction: Option<&'a Prediction>,
     /// The file of the scenario that was predicted, if there is one.
@@ -45,11 +50,14 @@ pub(crate) struct Story<'a> {
     pub(crate) more: Vec<Section>,
 }
 
+/// Runs that are held against no limit, judged.
+pub(crate) fn judged(runs: &[RunRecord]) -> Vec<(&RunRecord, Judgement)> {
+    runs.iter().map(|run| (run, run.judge(0.95))).collect()
+}
+
 /// The page.
 pub(crate) fn page(story: &Story<'_>) -> Result<Report, Failure> {
-    let judged: Vec<(&RunRecord, Judgement)> =
-        story.runs.iter().map(|run| (run, run.judge(0.95))).collect();
-    build(story, &judged).map_err(|error| Failure::Defect(format!("the report: {error}")))
+    build(story, &story.judged).map_err(|error| Failure::Defect(format!("the report: {error}")))
 }
 
 /// A figure or a table with a number that cannot be drawn.
@@ -83,6 +91,7 @@ impl Story<'_> {
     /// True if there are runs, and nothing that they were held against: of them nothing holds.
     pub(crate) fn is_only_measured(&self) -> bool {
         !self.runs.is_empty()
+            && self.knees.is_empty()
             && self.fit.is_none()
             && self.scores.is_empty()
             && self.held.is_empty()
@@ -106,6 +115,9 @@ fn build(story: &Story<'_>, judged: &Judged<'_>) -> Result<Report, Broken> {
     report = facts(report, story);
     if !judged.is_empty() {
         report = report.section(measured::numbers(judged, story.held)?);
+    }
+    for knee in story.knees {
+        report = report.section(knees::section(knee)?);
     }
     if let Some(section) = against_load(story, judged)? {
         report = report.section(section);
@@ -143,10 +155,15 @@ fn build(story: &Story<'_>, judged: &Judged<'_>) -> Result<Report, Broken> {
 }
 
 fn facts(mut report: Report, story: &Story<'_>) -> Report {
-    if let Some(run) = story.runs.first() {
-        let header = &run.header;
+    let headers: Vec<&RunHeader> = story
+        .runs
+        .iter()
+        .map(|run| &run.header)
+        .chain(story.knees.iter().map(|knee| &knee.header))
+        .collect();
+    if let Some(header) = headers.first() {
         let host = &header.host;
-        let mut targets: Vec<&str> = story.runs.iter().map(|run| &*run.header.target).collect();
+        let mut targets: Vec<&str> = headers.iter().map(|header| &*header.target).collect();
         targets.sort_unstable();
         targets.dedup();
         report = report
@@ -155,7 +172,7 @@ fn facts(mut report: Report, story: &Story<'_>) -> Report {
             .fact("host", format!("{}, {} x {}", host.kernel, host.cpus, host.cpu_model), "")
             .fact("tool", header.tool.clone(), "")
             .fact("command", header.command.join(" "), "");
-        let seeds: Vec<String> = story.runs.iter().map(|run| run.header.seed.to_string()).collect();
+        let seeds: Vec<String> = headers.iter().map(|header| header.seed.to_string()).collect();
         report = report.fact("seeds of the runs", seeds.join(", "), "");
     }
     if let Some(prediction) = story.prediction {
@@ -280,6 +297,9 @@ fn response_series(
 
 /// Throughput and response against load: what was measured, what was predicted.
 fn against_load(story: &Story<'_>, judged: &Judged<'_>) -> Result<Option<Section>, Broken> {
+    if judged.is_empty() && story.prediction.is_none() && story.fit.is_none() {
+        return Ok(None);
+    }
     let is_rate = |load: &LoadShape| !matches!(load, LoadShape::Closed { .. }) && !load.varies();
     let open = judged.iter().all(|(run, _)| is_rate(&run.header.load))
         && story

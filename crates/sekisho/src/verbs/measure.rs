@@ -93,7 +93,7 @@ impl HttpArgs {
                 runs.map(|run| run.on(site.spec.clone())).collect()
             }
         };
-        self.output.holds(runs.len())?;
+        self.output.holds(runs.len(), self.load.knee())?;
         self.load.parts.holds(runs.len())?;
         runs.iter_mut().for_each(|spec| spec.part = self.load.parts.part());
         // A place that is none is told before anybody is asked.
@@ -166,5 +166,9 @@ impl HttpArgs {
 
     pub(super) fn json(&self) -> bool {
         self.output.json
+    }
+
+    pub(super) fn output(&self) -> &OutputArgs {
+        &self.output
     }
 }

@@ -108,7 +108,7 @@ pub(super) fn run(
 ) -> Result<Verdict, Failure> {
     let scripts = args.scripts()?;
     let runs = args.runs()?;
-    args.output.holds(runs.len())?;
+    args.output.holds(runs.len(), args.load.knee())?;
     args.hold_parts(runs.len())?;
     let Some(mut target) = Target::open(args, &runs, session)? else {
         return super::json::interrupted(args.output.json, out);
@@ -214,6 +214,8 @@ fn look_for_knee(
         budget_s: args.load.budget_s(),
         length_given_s: args.load.length_given_s(),
         json: args.output.json,
+        limits: args.output.limits(),
+        keep: &|record| args.output.keep_knee(record),
         idle: Idle::Sleep,
         more: "`--threads`",
         command: args.command(),

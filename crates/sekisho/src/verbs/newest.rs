@@ -22,11 +22,21 @@ impl Newest {
 
     /// The files that are named, then the newest ones, the oldest of them first.
     pub(crate) fn with(&self, named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+        self.of(named, |_| true)
+    }
+
+    /// The same without searches for a knee, of which nothing can be fitted.
+    pub(crate) fn with_runs(&self, named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+        self.of(named, |path| !store::is_knee(path))
+    }
+
+    fn of(&self, named: &[PathBuf], takes: fn(&Path) -> bool) -> Result<Vec<PathBuf>, Failure> {
         let mut files = named.to_vec();
         let Some(count) = self.last else {
             return if files.is_empty() { Err(none_named()) } else { Ok(files) };
         };
-        let all = store::run_files()?;
+        let mut all = store::run_files()?;
+        all.retain(|path| takes(path));
         let Some(newest) = all.first() else {
             return Err(Failure::Usage(
                 "`--last`: no run is stored under .sekisho/runs/ of this folder: measure first, or name \

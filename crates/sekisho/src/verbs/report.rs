@@ -9,22 +9,24 @@ use cli::json::Answer;
 use cli::text::{paragraph, sentence};
 use cli::{Failure, Verdict, say, store, turning};
 use formats::exchange::read_scenario;
-use measure::RunRecord;
+use measure::{Judgement, KneeRecord, RunHeader, RunRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 use sim::Options;
 
 use super::ask;
 use super::check::{expected, quick, read_prediction, slots_told};
-use super::expectation::{Expectation, expect};
+use super::expectation::{Expectation, Metric, expect, of_knees, of_runs, shortest};
 use super::json::ScoreAnswer;
+use super::knee::{Judged, judged};
 use super::loop_report::{self, Held, Story, page};
 use super::newest::Newest;
 use super::outcome::{ExpectationAnswer, verdict_of};
 use super::tpcc;
 use cli::phases;
 
-/// Turn run records (.jsonl, .tpcc.json), a stored prediction (.json) or a scenario (.toml) into one HTML file
+/// Turn run records (.jsonl, .tpcc.json), searches for a knee (.knee.json), a stored prediction (.json) or a scenario
+/// (.toml) into one HTML file
 ///
 /// Runs that the prediction speaks of are scored. Runs are held against the limits with which they were measured,
 /// and those given here. A scenario is predicted at and around its own load; whatever
@@ -36,7 +38,7 @@ Examples:
   sekisho report .sekisho/predictions/P.json --last 2
   sekisho report --last 1 --expect 'p99<50ms'")]
 pub(crate) struct Args {
-    /// Run records and at most one prediction or scenario
+    /// Run records, searches for a knee, and at most one prediction or scenario
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -55,13 +57,24 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Contents of the files: runs, and at most one prediction.
-fn read(files: &[PathBuf]) -> Result<(Vec<RunRecord>, Option<Prediction>), Failure> {
-    let mut runs = Vec::new();
+/// Contents of the files: runs, searches for a knee, and at most one prediction.
+#[derive(Default)]
+struct Contents {
+    runs: Vec<RunRecord>,
+    knees: Vec<KneeRecord>,
+    prediction: Option<Prediction>,
+}
+
+fn read(files: &[PathBuf]) -> Result<Contents, Failure> {
+    let (mut runs, mut knees) = (Vec::new(), Vec::new());
     let mut prediction: Option<Prediction> = None;
     for path in files {
         if tpcc::is_record(path) {
             runs.push(turning("reading", || tpcc::read_run(path))?);
+            continue;
+        }
+        if store::is_knee(path) {
+            knees.push(store::read_knee(path)?);
             continue;
         }
         let found = match path.extension().and_then(|extension| extension.to_str()) {
@@ -77,7 +90,7 @@ fn read(files: &[PathBuf]) -> Result<(Vec<RunRecord>, Option<Prediction>), Failu
             return Err(Failure::Usage(cause.into()));
         }
     }
-    Ok((runs, prediction))
+    Ok(Contents { runs, knees, prediction })
 }
 
 /// The runs that are not scored because nobody said how many slots their server had.
@@ -94,42 +107,49 @@ fn unclear(prediction: Option<&Prediction>, runs: &[RunRecord], slots: Option<u3
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> {
     let files = args.newest.with(&args.files)?;
-    let (runs, prediction) = read(&files)?;
-    let scores = match &prediction {
-        Some(prediction) => scored(prediction, &runs, args.slots)?,
-        None => Vec::new(),
-    };
-    let valid = runs.iter().all(phases::is_valid);
+    let Contents { runs, knees, prediction } = read(&files)?;
+    let score = |prediction| scored(prediction, &runs, args.slots);
+    let scores = prediction.as_ref().map_or(Ok(Vec::new()), score)?;
+    let limits = Limits { given: &args.expect, prediction: prediction.is_some() };
+    limits.hold(&runs, &knees)?;
+    let judged = limits.judge(&runs);
+    let valid = judged.iter().all(is_valid);
     let right = scores.iter().map(Score::right).max().map_or(Verdict::Holds, verdict_of);
-    let held = held(&runs, &args.expect);
-    let kept = held.iter().fold(right, |all, held| all.and(held.outcome.verdict));
+    let mut held = limits.held(&judged);
+    let (found, of_knees) = limits.of_knees(&knees, &mut held);
+    let kept = held.iter().fold(right, |all, held| all.and(held.outcome.verdict)).and(of_knees);
     let verdict = if valid { kept } else { kept.and(Verdict::Invalid) };
-    let answer = match &prediction {
+    let mut answer = match &prediction {
         Some(prediction) => loop_report::of_prediction(prediction),
         None => turning("fitting", || loop_report::of_runs(&runs)),
     };
+    // The first knee stands in the first line, where there is no run.
+    answer.begin_with(found.iter().skip(usize::from(runs.is_empty())));
     let notes = unclear(prediction.as_ref(), &runs, args.slots);
     // The page shows the formula's curve, wherever runs were held against it.
     let approximation = prediction.as_ref().map_or(Approximation::NONE, Prediction::approximation);
-    let line = line(prediction.as_ref(), runs.len(), scores.len(), &held);
+    let line = match (&found[..], &prediction) {
+        ([first, ..], None) if runs.is_empty() => first.clone() + &of_limits(&held),
+        _ => line(prediction.as_ref(), runs.len(), scores.len(), &held),
+    };
     let is_scenario = |path: &&PathBuf| path.extension().is_some_and(|end| end == "toml");
-    let scenario = files.iter().find(is_scenario).map(PathBuf::as_path);
     let story = Story {
         title: "Sekisho report",
         verdict,
         line: line.clone(),
+        judged,
         runs: &runs,
+        knees: &knees,
         fit: None,
         prediction: prediction.as_ref(),
-        scenario,
+        scenario: files.iter().find(is_scenario).map(PathBuf::as_path),
         scores: &scores,
         notes: &notes,
         held: &held,
         answer: &answer,
         more: Vec::new(),
     };
-    let report = turning("drawing", || page(&story))?;
-    report.write(&args.out).map_err(Failure::machine)?;
+    turning("drawing", || page(&story))?.write(&args.out).map_err(Failure::machine)?;
     let path = std::path::absolute(&args.out)?;
     let word = match verdict {
         Verdict::Holds if story.is_only_measured() => "measured",
@@ -142,16 +162,23 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
             scores: super::json::scores(&scores),
             expectations: expectations(&held),
             knee_clients: answer.knee,
+            knees: knees.iter().map(KneeOfSearch::from).collect(),
             answer: &answer.lines,
             report: &path,
         };
         say(out, &cli::json::answer(verdict, word, &answer))?;
         return Ok(verdict);
     }
+    let why = reasons(&held, answer.lines.iter().chain(&notes));
+    let gap = if why.is_empty() { "" } else { "\n" };
     let line = sentence(&format!("{word}: {line}"));
-    let text = format!("{line}\n{}", reasons(&held, answer.lines.iter().chain(&notes)));
-    say(out, &format!("{text}\n  report: {}\n", path.display()))?;
+    say(out, &format!("{line}{gap}{why}\n  report: {}\n", path.display()))?;
     Ok(verdict)
+}
+
+/// True if a run, and each phase of it, says something of the server.
+fn is_valid((run, judgement): &(&RunRecord, Judgement)) -> bool {
+    judgement.is_valid() && !phases::invalid(&run.judge_phases(0.95))
 }
 
 /// The limits that do not hold, and what else the page says at its top.
@@ -181,6 +208,8 @@ pub(super) struct Reported<'a> {
     expectations: Vec<ExpectationOfRun<'a>>,
     /// Clients at which the asymptotes of the throughput meet; none where it is not known.
     knee_clients: Option<f64>,
+    /// The searches for a knee.
+    knees: Vec<KneeOfSearch<'a>>,
     /// The answer in words.
     answer: &'a [String],
     /// File of the report.
@@ -189,6 +218,26 @@ pub(super) struct Reported<'a> {
 
 impl Answer for Reported<'_> {
     const FORMAT: &'static str = "sekisho/report/1";
+}
+
+/// A search for a knee.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct KneeOfSearch<'a> {
+    /// Name of the search.
+    id: &'a str,
+    /// The limit under which the knee was looked for.
+    limit: &'a str,
+    /// The highest rate at which it was seen to hold.
+    knee_low_per_s: Option<f64>,
+    /// The lowest rate at which it was seen to fail.
+    knee_high_per_s: Option<f64>,
+}
+
+impl<'a> From<&'a KneeRecord> for KneeOfSearch<'a> {
+    fn from(of: &'a KneeRecord) -> KneeOfSearch<'a> {
+        let (knee_low_per_s, knee_high_per_s) = of.knee.ends();
+        KneeOfSearch { id: &of.header.id, limit: &of.limit.text, knee_low_per_s, knee_high_per_s }
+    }
 }
 
 /// A limit, held against a run.
@@ -206,21 +255,76 @@ fn expectations(held: &[Held]) -> Vec<ExpectationOfRun<'_>> {
         .collect()
 }
 
-/// Every run against the limits with which it was measured, and those given now.
-fn held(runs: &[RunRecord], given: &[Expectation]) -> Vec<Held> {
-    let mut all = Vec::new();
-    for run in runs {
-        let judgement = run.judge(0.95);
-        let mut limits = expected(run);
-        limits.extend(
-            given.iter().filter(|limit| !limits.contains(limit)).cloned().collect::<Vec<_>>(),
-        );
-        all.extend(limits.iter().map(|limit| {
-            let outcome = expect(limit, run, &judgement);
-            Held { run: run.header.id.clone(), limit: limit.to_string(), outcome }
-        }));
+/// Limits of a report: those with which a run, or a knee, was measured, and those given now.
+struct Limits<'a> {
+    given: &'a [Expectation],
+    /// True beside a prediction, which is held against the times themselves.
+    prediction: bool,
+}
+
+impl Limits<'_> {
+    /// Checks that what is given can be held by what there is.
+    fn hold(&self, runs: &[RunRecord], knees: &[KneeRecord]) -> Result<(), Failure> {
+        match (runs.is_empty(), knees.is_empty()) {
+            (true, false) => of_knees(self.given),
+            (_, true) => of_runs(self.given),
+            (false, false) => Ok(()),
+        }
     }
-    all
+
+    /// Limits of a run; a limit on a knee is none of them.
+    fn of_run(&self, run: &RunRecord) -> Vec<Expectation> {
+        self.of(&run.header).into_iter().filter(|limit| limit.metric != Metric::Knee).collect()
+    }
+
+    fn of(&self, header: &RunHeader) -> Vec<Expectation> {
+        let mut limits = expected(header);
+        let more = self.given.iter().filter(|limit| !limits.contains(limit)).cloned();
+        let more: Vec<Expectation> = more.collect();
+        limits.extend(more);
+        limits
+    }
+
+    /// Runs, each judged for the sake of its limits.
+    fn judge<'r>(&self, runs: &'r [RunRecord]) -> Vec<(&'r RunRecord, Judgement)> {
+        let judged = |run: &RunRecord| {
+            run.judge_for(0.95, shortest(&self.of_run(run)).filter(|_| !self.prediction))
+        };
+        runs.iter().map(|run| (run, judged(run))).collect()
+    }
+
+    fn held(&self, judged: &[(&RunRecord, Judgement)]) -> Vec<Held> {
+        let of = |(run, judgement): &(&RunRecord, Judgement)| -> Vec<Held> {
+            let limits = self.of_run(run).into_iter().map(|limit| {
+                let outcome = expect(&limit, run, judgement);
+                Held { run: run.header.id.clone(), limit: limit.to_string(), outcome }
+            });
+            limits.collect()
+        };
+        judged.iter().flat_map(of).collect()
+    }
+
+    /// Findings and verdict of searches for a knee; limits on a knee are added to what is held.
+    fn of_knees(&self, knees: &[KneeRecord], held: &mut Vec<Held>) -> (Vec<String>, Verdict) {
+        let (mut lines, mut all) = (Vec::new(), Verdict::Holds);
+        for knee in knees {
+            let Judged { verdict, line, outcomes } = self.of_knee(knee);
+            all = all.and(verdict);
+            lines.push(line);
+            held.extend(outcomes.into_iter().map(|outcome| Held {
+                run: knee.header.id.clone(),
+                limit: outcome.name.clone(),
+                outcome,
+            }));
+        }
+        (lines, all)
+    }
+
+    fn of_knee(&self, knee: &KneeRecord) -> Judged {
+        let mut limits = self.of(&knee.header);
+        limits.retain(|limit| limit.metric == Metric::Knee);
+        judged(&knee.into(), &knee.limit.text, &limits, "threads or processors")
+    }
 }
 
 /// `; of 3 limits 2 hold, 1 fails`.

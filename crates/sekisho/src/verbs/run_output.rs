@@ -11,9 +11,9 @@ use cli::text::{
 };
 use cli::{Failure, Session, Verdict, progress, say, store};
 use indicatif::ProgressBar;
-use measure::{Judgement, LoadShape, RunHeader, RunRecord};
+use measure::{Judgement, KneeRecord, LoadShape, RunHeader, RunRecord};
 
-use super::expectation::{Expectation, expect, shortest};
+use super::expectation::{Expectation, expect, of_knees, of_runs, shortest};
 use super::invalid;
 use super::json::{Measured, PhaseAnswer, RunAnswer};
 use super::parts;
@@ -56,11 +56,22 @@ pub(super) struct Measurement {
 }
 
 impl OutputArgs {
-    /// Checks that so many runs can be kept as is asked for.
+    /// Checks that so many runs, or a search for the knee, can be kept and judged as is asked for.
     ///
     /// # Errors
-    /// One file is named for several.
-    pub(super) fn holds(&self, runs: usize) -> Result<(), Failure> {
+    /// One file is named for several, or a file or a limit is of another kind.
+    pub(super) fn holds(&self, runs: usize, knee: Option<&Expectation>) -> Result<(), Failure> {
+        if knee.is_some() {
+            if self.csv.is_some() || self.hlog.is_some() {
+                return Err(Failure::Usage(
+                    "`--csv` and `--hlog` are of one run, and a search for a knee has many: look for the knee, then \
+                     measure at a rate with `--rate`"
+                        .into(),
+                ));
+            }
+            return of_knees(&self.expect);
+        }
+        of_runs(&self.expect)?;
         if self.out.is_some() && runs > 1 {
             return Err(Failure::Usage(
                 "`--out` names one file, but several runs are asked for".into(),
@@ -100,7 +111,7 @@ impl OutputArgs {
         }
         bar.finish_and_clear();
         if !self.json {
-            say(out, &next_command(&kept, !self.expect.is_empty(), typed))?;
+            say(out, &next_command(&kept, &self.expect, typed))?;
         }
         Ok(verdict)
     }
@@ -115,12 +126,35 @@ impl OutputArgs {
         noun: Noun,
         out: &mut dyn Write,
     ) -> Result<Verdict, Failure> {
+        self.holds(1, None)?;
         let path = self.keep(&mut record)?;
         let verdict = show((&record, &path), noun, self, out)?;
         if !self.json {
-            say(out, &next_command(&[(path, record)], !self.expect.is_empty(), None))?;
+            say(out, &next_command(&[(path, record)], &self.expect, None))?;
         }
         Ok(verdict)
+    }
+
+    /// The limits that were asked for.
+    pub(super) fn limits(&self) -> &[Expectation] {
+        &self.expect
+    }
+
+    /// Writes the record of a search for a knee; its file.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn keep_knee(&self, record: &mut KneeRecord) -> Result<PathBuf, Failure> {
+        let path = match &self.out {
+            Some(path) => path.clone(),
+            None => {
+                let (id, path) = store::claimed("runs", &record.header.id, "knee.json")?;
+                record.header.id = id;
+                path
+            }
+        };
+        store::write_knee(&path, record)?;
+        Ok(path)
     }
 
     /// Writes a record, and what else is asked for of it; the record's file.
@@ -149,14 +183,20 @@ impl OutputArgs {
     }
 }
 
-/// Files of the runs, the change that an invalid one needs, and what to type next.
-fn next_command(kept: &[(PathBuf, RunRecord)], is_held: bool, typed: Option<Typed>) -> String {
+/// Files of the runs, the change that an invalid one needs, and what to type next. A run is invalid or not for the sake of
+/// the limits that it was held against.
+fn next_command(
+    kept: &[(PathBuf, RunRecord)],
+    limits: &[Expectation],
+    typed: Option<Typed>,
+) -> String {
     let names: Vec<String> = kept.iter().map(|(path, _)| shell_word(path)).collect();
     let mut text = format!("\n  recorded: {}\n", names.join("\n            "));
     if let [(path, RunRecord { header: RunHeader { part: Some(part), .. }, .. })] = kept {
         return text + &parts::next_command(part.part, path);
     }
-    let judgements: Vec<Judgement> = kept.iter().map(|(_, record)| record.judge(0.95)).collect();
+    let judgement = |(_, record): &(PathBuf, RunRecord)| record.judge_for(0.95, shortest(limits));
+    let judgements: Vec<Judgement> = kept.iter().map(judgement).collect();
     let runs: Vec<(&RunRecord, &Judgement)> =
         kept.iter().map(|(_, record)| record).zip(&judgements).collect();
     if let Some(change) = invalid::change(&runs, typed.clone()) {
@@ -175,7 +215,7 @@ fn next_command(kept: &[(PathBuf, RunRecord)], is_held: bool, typed: Option<Type
     let command = match (loads.first(), typed) {
         _ if loads.len() > 1 => format!("sekisho fit {}", names.join(" ")),
         // Of one load nothing can be fitted: a small and a saturating one are added.
-        (Some(&one), Some(typed)) if !is_held && one < MOST => {
+        (Some(&one), Some(typed)) if limits.is_empty() && one < MOST => {
             let more = if one == 1 { [1, 4, 16] } else { [1, one, one.saturating_mul(4)] };
             let more = more.map(|clients| clients.to_string()).join(",");
             typed.for_another_load().with("clients", more).line()

@@ -4,16 +4,18 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use advise::Load;
 use clap::Args as ClapArgs;
 use cli::json::Answer;
-use cli::text::{Table, count, next, paragraph, sentence};
+use cli::text::{Table, count, next, paragraph, rate, sentence};
 use cli::{Failure, Verdict, say, store, turning};
-use measure::RunRecord;
+use measure::{KneeRecord, RunRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::check::expected;
-use super::expectation::expect;
+use super::expectation::{expect, shortest};
+use super::knee::judged;
 use super::tpcc;
 use cli::phases;
 
@@ -101,24 +103,48 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
 const PART: &str = "one part";
 
 fn row(file: &Path) -> Row {
-    let run = match tpcc::is_record(file) {
-        true => tpcc::read_run(file),
-        false => store::read_part(file),
+    let run = match () {
+        () if store::is_knee(file) => store::read_knee(file).map(|knee| told_of_knee(&knee)),
+        () if tpcc::is_record(file) => tpcc::read_run(file).map(|record| told(&record)),
+        () => store::read_part(file).map(|record| told(&record)),
     };
-    Row { file: file.to_owned(), run: run.map(|record| told(&record)) }
+    Row { file: file.to_owned(), run }
+}
+
+/// What is told of a search for a knee.
+fn told_of_knee(record: &KneeRecord) -> Told {
+    let header = &record.header;
+    let judged = judged(&record.into(), &record.limit.text, &expected(header), "");
+    let place = match record.knee.ends() {
+        (Some(low), Some(high)) => format!("{} to {}", rate(low), rate(high)),
+        (Some(low), None) => format!("{} or more", rate(low)),
+        (None, Some(high)) => format!("below {}", rate(high)),
+        (None, None) => "not known".into(),
+    };
+    Told {
+        id: header.id.clone(),
+        target: header.target.clone(),
+        load: format!("knee of {}: {place}", record.limit.text),
+        verdict: if record.interrupted { "cut off" } else { judged.verdict.word() },
+        started: header.started.clone(),
+    }
 }
 
 fn told(record: &RunRecord) -> Told {
-    let judgement = record.judge(0.95);
-    let limits = expected(record);
+    let limits = expected(&record.header);
+    let judgement = record.judge_for(0.95, shortest(&limits));
     let outcomes = limits.iter().map(|limit| expect(limit, record, &judgement).verdict);
     let verdict = outcomes.fold(Verdict::Holds, Verdict::and);
-    let verdict = if phases::is_valid(record) { verdict } else { verdict.and(Verdict::Invalid) };
+    let is_valid = judgement.is_valid() && !phases::invalid(&record.judge_phases(0.95));
+    let verdict = if is_valid { verdict } else { verdict.and(Verdict::Invalid) };
     let interrupted = record.summary.as_ref().is_none_or(|summary| summary.interrupted);
     Told {
         id: record.header.id.clone(),
         target: record.header.target.clone(),
-        load: advise::load_of(record).to_string(),
+        load: match advise::load_of(record) {
+            Load::Rate(requests) => rate(requests),
+            load => load.to_string(),
+        },
         verdict: match verdict {
             _ if interrupted => "cut off",
             _ if record.header.part.is_some() => PART,

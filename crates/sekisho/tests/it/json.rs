@@ -43,7 +43,7 @@ enum Held {
 use Held::{Here, In};
 
 /// Every verb that has `--json`. A verb may stand in several lines.
-const JSON: [(&str, Held); 88] = [
+const JSON: [(&str, Held); 90] = [
     ("agents dead list", In("agents_asked", "agents-dead")),
     ("agents dead resend", In("agents_asked", "agents-resent")),
     ("agents delete", In("agents_asked", "agents-accepted")),
@@ -78,6 +78,7 @@ const JSON: [(&str, Held); 88] = [
             &["check", "check", "check-runs"],
         ),
     ),
+    ("check", Here(".sekisho/runs/RUN.knee.json --expect 'knee>=100/s'", &["check-knee"])),
     ("demo", In("json", "demo")),
     ("demo agents", In("demo_agents", "demo-agents")),
     ("demo jungle", In("board", "demo-jungle")),
@@ -119,6 +120,7 @@ const JSON: [(&str, Held); 88] = [
     ("measure merge", In("parts", "measure")),
     ("measure postgres", In("own_sql", "measure")),
     ("replay", Here("gate.rec", &["replay/2"])),
+    ("report", Here(".sekisho/runs/RUN.knee.json", &["report"])),
     ("report", Here(".sekisho/runs/32.jsonl --expect 'p99<1s'", &["report"])),
     ("reproduce", Here("yamamoto --model", &["reproduce"])),
     ("runs", Here("--last 2", &["stored-run", "stored-run"])),

@@ -63,7 +63,12 @@ fn two_parts_find_the_knee_that_one_process_finds_and_tell_the_same() {
     let ended: Vec<Ended> = parts.into_iter().map(|part| part.ended(PATIENCE)).collect();
     let knees: Vec<Value> = ended.iter().map(|part| part.object("knee")).collect();
     assert_eq!(ended[0].code, ended[1].code, "{ended:?}");
-    assert_eq!(knees[0], knees[1], "all parts tell the same");
+    for key in ["knee_low_per_s", "knee_high_per_s", "probes", "broken", "elapsed_s"] {
+        assert_eq!(knees[0][key], knees[1][key], "all parts tell the same");
+    }
+    // Part 1 saw all, and keeps the record.
+    let record = scratch.join("part-1").join(knees[0]["record"].as_str().expect("a file"));
+    assert!(record.is_file() && knees[1]["record"].is_null(), "{knees:?}");
     assert!([0, 4].contains(&ended[0].code), "{ended:?}");
     let line = [&["measure", "http"], &words[..], &SEARCH].concat();
     let one = sekisho(&scratch.join(""), &line).object("knee");

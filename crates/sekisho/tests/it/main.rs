@@ -40,6 +40,7 @@ mod interrupt;
 mod isolating;
 mod json;
 mod jungle;
+mod knee_kept;
 mod knee_parts;
 mod late_work;
 mod live_policies;

@@ -1,13 +1,14 @@
 //! Run records without a run: what a generator would have recorded of a closed loop on a server whose
 //! truth is known, so that verbs can be judged on every machine alike.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::Path;
 use std::time::Duration;
 
+use measure::knee::{Knee, KneeSpec, Outcome, Probe};
 use measure::{
-    ClassCounts, ClassSpec, GeneratorHealth, Histogram, Host, Interval, LoadShape, RunHeader,
-    RunRecord, RunSummary, RunWriter, Until,
+    ClassCounts, ClassSpec, GeneratorHealth, Histogram, Host, Interval, KneeLimit, KneeRecord,
+    LoadShape, ProbeRecord, RunHeader, RunRecord, RunSummary, RunWriter, Seen, Until,
 };
 use solve::SaturatedLoop;
 
@@ -40,6 +41,49 @@ pub(crate) fn record(clients: u32) -> RunRecord {
         intervals: (0..60).map(|second| interval(second, clients)).collect(),
         summary: Some(RunSummary { elapsed_s: 60.0, interrupted: false, warnings: Vec::new() }),
     }
+}
+
+/// A search for a knee that holds 200 a second and fails 220.
+pub(crate) fn knee() -> KneeRecord {
+    let load = |rate| LoadShape::Poisson { rate, in_flight_max: 10_000 };
+    let of = |rate, id: &str| {
+        let mut run = record(32);
+        run.header.load = load(rate);
+        run.header.id = format!("20261120T114000-000knee{id}");
+        run
+    };
+    let words = ["sekisho", "measure", "http", "http://127.0.0.1:8080/", "--knee", "p99<50ms"];
+    let mut header = of(200.0, "").header;
+    header.command = words.map(str::to_owned).to_vec();
+    let probe = |rate, outcome| {
+        let late = if outcome == Outcome::Fails { 400 } else { 2 };
+        let (quantile_s, interval_s) = (Some(rate * 2e-4), Some([rate * 1.9e-4, rate * 2.1e-4]));
+        let seen = Seen { answered: 1000, late, failed: 0, quantile_s, interval_s };
+        ProbeRecord { probe: Probe { rate, effort: 1 }, outcome, seen: Some(seen) }
+    };
+    KneeRecord {
+        header,
+        limit: KneeLimit { text: "p99<50ms".into(), quantile: 0.99, response_s: 0.05 },
+        spec: KneeSpec { budget_s: 180.0, ..KneeSpec::for_limit(0.99, 0.05) },
+        knee: Knee::Between { low: 200.0, high: 220.0 },
+        elapsed_s: 120.0,
+        broken: None,
+        interrupted: false,
+        probes: vec![
+            probe(100.0, Outcome::Holds),
+            probe(400.0, Outcome::Fails),
+            probe(200.0, Outcome::Holds),
+            probe(220.0, Outcome::Fails),
+        ],
+        ends: vec![of(200.0, "-holds").into(), of(220.0, "-fails").into()],
+    }
+}
+
+/// Writes the record of a search for a knee.
+pub(crate) fn write_knee(path: &Path, knee: &KneeRecord) {
+    let mut text = Vec::new();
+    measure::write_knee(&mut text, knee).expect("it can be read back");
+    fs::write(path, text).expect("a folder of our own");
 }
 
 fn header(clients: u32) -> RunHeader {

@@ -1,6 +1,8 @@
 //! Verdicts of `check`, on records whose truth is known: 0 holds, 3 fails, 4 inconclusive, 5
 //! invalid.
 
+use std::time::Duration;
+
 use measure::RunRecord;
 
 use crate::browser::Scratch;
@@ -95,4 +97,36 @@ fn several_runs_end_with_the_worst() {
     let ended = sekisho(&scratch.join(""), &words);
     assert_eq!(ended.code, 3, "{ended:?}");
     assert!(ended.out.starts_with("holds: ") && ended.out.contains("\nfails: "), "{ended:?}");
+}
+
+/// The story: `measure` and `check` said that a run holds a limit for which the lag of the generator matters nothing, and
+/// `report` and `runs` that the same run is invalid. Of the limits of own SQL neither knew, so that a run that failed
+/// one was shown as valid.
+#[test]
+fn a_run_has_one_verdict_wherever_it_is_told() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    std::fs::create_dir_all(scratch.join(".sekisho/runs")).expect("a folder of our own");
+    let path = scratch.join(".sekisho/runs/RUN.jsonl");
+    let mut record = records::record(32);
+    for interval in &mut record.intervals {
+        (0..400).for_each(|_| interval.lag.record(Duration::from_millis(20)));
+    }
+    assert!(!record.is_valid(0.95), "without a limit the lag is a fault");
+    let told = |record: &mut RunRecord, words: &str| {
+        record.header.command =
+            format!("sekisho measure {words}").split(' ').map(str::to_owned).collect();
+        records::write(&path, record);
+        let listed = sekisho(&folder, &["runs"]);
+        let reported = sekisho(&folder, &["report", "--last"]);
+        let verdicts = ["holds", "fails", "invalid", "valid"];
+        let word = verdicts.into_iter().find(|word| listed.out.contains(&format!(" {word} ")));
+        (word, reported.code)
+    };
+    let http = "http http://127.0.0.1:8080/ --clients 32 --expect";
+    assert_eq!(told(&mut record, &format!("{http} mean<10s")), (Some("holds"), 0));
+    assert_eq!(told(&mut record, &format!("{http} mean<100ms")), (Some("invalid"), 5));
+    let mut record = records::record(32);
+    let sql = "postgres shop.sql --clients 32 --expect mean<70ms";
+    assert_eq!(told(&mut record, sql), (Some("fails"), 3));
 }

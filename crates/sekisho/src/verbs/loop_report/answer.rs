@@ -75,6 +75,11 @@ pub(crate) fn of_runs(runs: &[RunRecord]) -> Answer {
 }
 
 impl Answer {
+    /// Puts these sentences before its own.
+    pub(crate) fn begin_with<'a>(&mut self, lines: impl Iterator<Item = &'a String>) {
+        self.lines.splice(0..0, lines.cloned());
+    }
+
     /// The knee of a scenario, and the most that it serves.
     fn note_knee(&mut self, scenario: &Scenario, slots: Option<u32>) {
         let region = |of: &advise::Parameter| {
