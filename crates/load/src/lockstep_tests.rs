@@ -144,6 +144,7 @@ impl Part {
                     self.ready_at = Some(now + opening(chance));
                 }
                 Act::Begin(start_us) => {
+                    assert!(self.ready_at.is_none(), "{} begins before it is ready", self.number);
                     self.begins = Some(Duration::from_micros(start_us as u64));
                 }
                 Act::Stop => {
