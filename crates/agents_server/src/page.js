@@ -37,7 +37,7 @@ function summary(now) {
   });
 }
 function condition(d) {
-  if (d.failures > 0) return `down, failed ${count(d.failures)} times`;
+  if (d.failures > 0) return `down, ${count(d.failures)} in a row`;
   return d.delivered > 0 ? "well" : "nothing sent yet";
 }
 function tables(now) {
@@ -60,7 +60,7 @@ function tables(now) {
       count(p.lane_total), count(p.commits), count(p.taken_back), count(p.store_errors)]),
     "No partition.");
   table("destinations",
-    [["Destination", 2.2], ["Way", 1.7], ["State", 2.8], ["Slots", 1.5, "number"],
+    [["Destination", 2.2], ["Way", 1.7], ["State", 3], ["Slots", 1.5, "number"],
       ["Delivered", 2, "number"], ["Failed", 1.6, "number"], ["Again", 1.5, "number"],
       ["Digests", 1.7, "number"], ["Dead", 1.3, "number"], ["Last failure", 4.4]],
     now.destinations.map((d) => [d.name, d.means, condition(d), `${count(d.in_flight)} / ${count(d.slots)}`,
@@ -72,7 +72,7 @@ function tables(now) {
     [["What", 3], ["Value", 2, "number"], ["Note", 6]],
     [["States", bytes(memory.states), "of agents that are cached"],
       ["Messages", bytes(memory.messages), "that have not taken effect"],
-      ["Bound", bytes(memory.bound), "of states, messages and what is around them; beyond it messages wait or are refused"],
+      ["Bound", bytes(memory.bound), "of states, messages and what is around them; then messages wait"],
       ["Process", bytes(memory.resident), "as the system sees it"],
       ["Requests under way", count(requests.open), "that change something"],
       ["Messages accepted", count(requests.accepted), "and durable, since the start"],

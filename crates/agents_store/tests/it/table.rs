@@ -144,7 +144,7 @@ fn writers_at_once_lose_no_row() {
                         writer.say(&insert("table_many", &format!("{own} {n}")));
                         // Some are slow, and some do not mean it.
                         if n % 7 == own {
-                            std::thread::sleep(Duration::from_millis(3));
+                            std::thread::sleep(Duration::from_millis(30));
                         }
                         writer.say(if n % 5 == 4 { "rollback" } else { "commit" });
                     }
