@@ -13,16 +13,17 @@ use cli::text::{
     shell_word, time, time_estimate,
 };
 use cli::{Failure, Verdict, say, store, turning};
+use expectations::{
+    Checked, Expectation, ExpectationAnswer, Kind, Outcome, expect, of_runs, quantity_text,
+    shortest, verdict_of,
+};
 use measure::{Change, ChangeVerdict, LoadShape, RunHeader, RunRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 use sim::Options;
 
-use super::check_files::{self, Checked};
-use super::expectation::{Expectation, expect, of_runs, shortest};
 use super::json::{RunAnswer, ScoreAnswer};
 use super::newest::Newest;
-use super::outcome::{ExpectationAnswer, Kind, Outcome, quantity_text, verdict_of};
 use super::tpcc;
 use super::typed::Typed;
 
@@ -119,7 +120,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         verdict = verdict.and(one.verdict);
         all.push(one);
     }
-    check_files::write(args.junit.as_deref(), args.markdown.as_deref(), &all)?;
+    expectations::write(args.junit.as_deref(), args.markdown.as_deref(), &all)?;
     if !args.json {
         say(out, &format!("\n{}", next(&args.report(&runs))))?;
     }

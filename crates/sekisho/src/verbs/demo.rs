@@ -17,6 +17,7 @@ use clap::{Args as ClapArgs, Subcommand};
 use cli::json::Answer;
 use cli::text::{paragraph, percent, sentence};
 use cli::{Failure, Session, Verdict, progress, say, store};
+use expectations::verdict_of;
 use httpgate::{Config, Finished, Handle, Server, StartError};
 use indicatif::ProgressBar;
 use load::http::{Load, PlanSpec, Reach, Request, Target};
@@ -30,7 +31,6 @@ use workload::{Dist, DocumentSet};
 use super::check::{point_text, quick, score_text};
 use super::http_target::press;
 use super::json::{ScoreAnswer, scores};
-use super::outcome::verdict_of;
 use super::{ask, fit, loop_report, tpcc};
 
 /// The whole loop on a real HTTP server on this machine: measure, fit, ask, gate, check

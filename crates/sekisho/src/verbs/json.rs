@@ -7,14 +7,13 @@ use std::path::Path;
 use advise::{Load, Quantity, Score, Value};
 use cli::json::{Answer, Interrupted, Quantiles, quantiles};
 use cli::{Failure, Verdict, say};
+use expectations::{ExpectationAnswer, Outcome, quantity_text, verdict_of};
 use measure::{
     ClassSpec, ErrorKind, Estimate, Judgement, LittleCheck, Measures, Phase, PhaseJudgement,
     RunHeader, RunRecord,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use super::outcome::{ExpectationAnswer, Outcome, quantity_text, verdict_of};
 
 /// The name of a value as files have it: `connect-refused`.
 pub(crate) fn name(value: &impl Serialize) -> String {

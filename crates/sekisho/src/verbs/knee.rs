@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use cli::knee::{finding, known, outlook, span, word};
 use cli::text::{Table, next, paragraph, rate, sentence, shell_word, time};
 use cli::{Failure, Session, Verdict, json, progress, say, store};
+use expectations::{Expectation, ExpectationAnswer, Metric, Outcome as Held, Side, expect_knee};
 use indicatif::ProgressBar;
 use load::http::Idle;
 use load::lockstep::{Answer, Course};
@@ -20,9 +21,6 @@ use measure::{
 };
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use super::expectation::{Expectation, Metric, Side, expect_knee};
-use super::outcome::{ExpectationAnswer, Outcome as Held};
 
 /// Way to keep the record of a search.
 pub(super) type Keep<'a> = dyn Fn(&mut KneeRecord) -> Result<PathBuf, Failure> + 'a;

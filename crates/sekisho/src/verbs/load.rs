@@ -7,11 +7,11 @@ use std::time::Duration;
 use advise::{Rate, Span};
 use clap::{Args as ClapArgs, ValueEnum};
 use cli::Failure;
+use expectations::Expectation;
 use load::http::{Load, Order, PlanSpec, Schedule};
 use measure::{ArrivalSpacing, Until};
 use workload::{Arrivals, Dist};
 
-use super::expectation::Expectation;
 use super::parts::PartArgs;
 
 #[derive(ClapArgs)]

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use advise::{Calibration, Fit, Load, Point, Prediction, Quantity, Right, Score};
 use cli::{Failure, Verdict, text};
+use expectations::quantity_text;
 use measure::{Histogram, Judgement, KneeRecord, LittleVerdict, LoadShape, RunHeader, RunRecord};
 use report::{
     Axis, Cell, Column, Curves, Figure, FigureError, Kind, Live, Mark, Outcome, Plot, Quantiles,
@@ -13,7 +14,6 @@ use report::{
 };
 
 use super::check::{load_text, point_text};
-use super::outcome::quantity_text;
 use cli::phases;
 
 mod answer;

@@ -5,11 +5,11 @@ use std::io::Write;
 use clap::{Args as ClapArgs, Subcommand};
 use cli::text::sentence;
 use cli::{Failure, Session, Verdict, say};
+use expectations::Expectation;
 use load::http::{Load, PlanSpec};
 use load::meeting::Meeting;
 use measure::RunPart;
 
-use super::expectation::Expectation;
 use super::http_preflight::preflight;
 use super::http_target::{TargetArgs, press_part};
 use super::load::{LoadArgs, length_s};

@@ -2,9 +2,7 @@
 
 mod ask;
 mod check;
-mod check_files;
 mod demo;
-mod expectation;
 mod fit;
 mod http_preflight;
 mod http_requests;
@@ -20,7 +18,6 @@ mod measure;
 mod measure_postgres;
 mod merge;
 mod newest;
-mod outcome;
 mod parts;
 mod report;
 mod reproduce;

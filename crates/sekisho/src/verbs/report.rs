@@ -8,6 +8,9 @@ use clap::Args as ClapArgs;
 use cli::json::Answer;
 use cli::text::{paragraph, sentence};
 use cli::{Failure, Verdict, say, store, turning};
+use expectations::{
+    Expectation, ExpectationAnswer, Metric, expect, of_knees, of_runs, shortest, verdict_of,
+};
 use formats::exchange::read_scenario;
 use measure::{Judgement, KneeRecord, RunHeader, RunRecord};
 use schemars::JsonSchema;
@@ -16,12 +19,10 @@ use sim::Options;
 
 use super::ask;
 use super::check::{expected, quick, read_prediction, slots_told};
-use super::expectation::{Expectation, Metric, expect, of_knees, of_runs, shortest};
 use super::json::ScoreAnswer;
 use super::knee::{Judged, judged};
 use super::loop_report::{self, Held, Story, page};
 use super::newest::Newest;
-use super::outcome::{ExpectationAnswer, verdict_of};
 use super::tpcc;
 use cli::phases;
 

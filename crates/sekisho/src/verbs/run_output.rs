@@ -10,10 +10,10 @@ use cli::text::{
     Table, bytes, label, next, paragraph, rate_estimate, sentence, shell_word, time_estimate,
 };
 use cli::{Failure, Session, Verdict, progress, say, store};
+use expectations::{Expectation, expect, of_knees, of_runs, shortest};
 use indicatif::ProgressBar;
 use measure::{Judgement, KneeRecord, LoadShape, RunHeader, RunRecord};
 
-use super::expectation::{Expectation, expect, of_knees, of_runs, shortest};
 use super::invalid;
 use super::json::{Measured, PhaseAnswer, RunAnswer};
 use super::parts;

@@ -9,12 +9,12 @@ use clap::Args as ClapArgs;
 use cli::json::Answer;
 use cli::text::{Table, count, next, paragraph, rate, sentence};
 use cli::{Failure, Verdict, say, store, turning};
+use expectations::{expect, shortest};
 use measure::{KneeRecord, RunRecord};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::check::expected;
-use super::expectation::{expect, shortest};
 use super::knee::judged;
 use super::tpcc;
 use cli::phases;

@@ -182,7 +182,7 @@ fn rows_while_killed(
                 let pause = if slow { "select pg_sleep(0.05);" } else { "" };
                 while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
                     let insert = "insert into orders select from generate_series(1, 5)";
-                    ask(url, &format!("begin; {insert}; {pause} commit")).unwrap();
+                    ask(url, &format!("begin; {insert}; {pause} commit")).expect("it inserts");
                 }
             });
         }
@@ -194,7 +194,7 @@ fn rows_while_killed(
         }
         is_over.store(true, std::sync::atomic::Ordering::Relaxed);
     });
-    running.unwrap()
+    running.expect("the last one runs")
 }
 
 /// Rows that come while the server is killed again and again, some from transactions that commit late: each takes

@@ -6,13 +6,11 @@ use std::path::{Path, PathBuf};
 use cli::json::Answer;
 use cli::text::{next, paragraph, sentence};
 use cli::{Failure, Verdict, say, store};
+use expectations::{Checked, ExpectationAnswer, Kind, Outcome, expect_knee, of_knees};
 use measure::{KneeRecord, differing};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::super::check_files::{self, Checked};
-use super::super::expectation::{expect_knee, of_knees};
-use super::super::outcome::{ExpectationAnswer, Kind, Outcome};
 use super::{Args, DIFFERENCE_MIN};
 
 /// A search for a knee, held against limits and earlier searches.
@@ -53,7 +51,7 @@ pub(super) fn run(args: &Args, paths: &[PathBuf], out: &mut dyn Write) -> Result
     for knee in &knees {
         all.push(check(args, knee, &earlier, out)?);
     }
-    check_files::write(args.junit.as_deref(), args.markdown.as_deref(), &all)?;
+    expectations::write(args.junit.as_deref(), args.markdown.as_deref(), &all)?;
     if !args.json {
         say(out, &format!("\n{}", next(&args.report(paths))))?;
     }

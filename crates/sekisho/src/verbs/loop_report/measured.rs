@@ -2,10 +2,10 @@
 //! time.
 
 use cli::text::untold;
+use expectations::Outcome;
 use measure::{Histogram, Interval, LoadShape, RunRecord};
 use report::{Axis, Cell, Column, Curves, Figure, Plot, Section, Series, Table};
 
-use super::super::outcome::Outcome;
 use super::{Broken, Judged, load_text};
 
 /// A run held against one limit.

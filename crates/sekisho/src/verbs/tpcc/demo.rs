@@ -17,6 +17,7 @@ use clap::Args as ClapArgs;
 use cli::json::{Answer, Interrupted};
 use cli::text::{Table, count, paragraph, percent, rate, sentence, time};
 use cli::{Failure, Session, Verdict, say, store};
+use expectations::verdict_of;
 use measure::{Judgement, RunRecord};
 use report::{Cell, Column, Section, Table as ReportTable};
 use schemars::JsonSchema;
@@ -29,7 +30,6 @@ use super::target::{PARAMETERS, Target};
 use super::terminals;
 use crate::verbs::check::{point_text, quick, score_text};
 use crate::verbs::json::{ScoreAnswer, scores};
-use crate::verbs::outcome::verdict_of;
 use crate::verbs::{ask, fit, loop_report};
 use databases::PrivateArgs;
 

@@ -7,12 +7,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Result of an expectation.
-pub(crate) struct Outcome {
-    pub(crate) verdict: Verdict,
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Its verdict.
+    pub verdict: Verdict,
     /// The expectation: a limit as it was written, a quantity against other runs, a rule of measuring.
-    pub(crate) name: String,
+    pub name: String,
     /// All in one line.
-    pub(crate) line: String,
+    pub line: String,
     kind: Kind,
     /// Limit and its unit.
     limit: Option<f64>,
@@ -23,10 +25,10 @@ pub(crate) struct Outcome {
 }
 
 /// Kind of an expectation.
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(rename = "ExpectationKind")]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A limit on what was measured.
     Limit,
     /// To be no worse than other runs; the value is the ratio.
@@ -38,7 +40,8 @@ pub(crate) enum Kind {
 }
 
 impl Outcome {
-    pub(crate) fn new(kind: Kind, verdict: Verdict, name: &str, line: &str) -> Outcome {
+    /// One of this kind, by its name, and what was found in words.
+    pub fn new(kind: Kind, verdict: Verdict, name: &str, line: &str) -> Outcome {
         Outcome {
             verdict,
             name: name.to_owned(),
@@ -52,43 +55,49 @@ impl Outcome {
     }
 
     /// A fault of a measurement, which is its own name.
-    pub(crate) fn fault(fault: &measure::Fault) -> Outcome {
+    pub fn fault(fault: &measure::Fault) -> Outcome {
         Outcome::named_by(Kind::Fault, Verdict::Invalid, fault.to_string())
     }
 
     /// One whose line is its own name.
-    pub(crate) fn named_by(kind: Kind, verdict: Verdict, line: String) -> Outcome {
+    pub fn named_by(kind: Kind, verdict: Verdict, line: String) -> Outcome {
         let outcome = Outcome::new(kind, verdict, &line, "");
         Outcome { line, ..outcome }
     }
 
     /// The same as a ratio, which has no unit.
-    pub(crate) fn of_ratio(self) -> Outcome {
+    #[must_use]
+    pub fn of_ratio(self) -> Outcome {
         Outcome { unit: Some("1"), ..self }
     }
 
     /// The same with its limit.
-    pub(crate) fn limited(self, limit: f64, unit: &'static str) -> Outcome {
+    #[must_use]
+    pub fn limited(self, limit: f64, unit: &'static str) -> Outcome {
         Outcome { limit: Some(limit), unit: Some(unit), ..self }
     }
 
     /// The same with what was found.
-    pub(crate) fn found(self, estimate: &Estimate) -> Outcome {
+    #[must_use]
+    pub fn found(self, estimate: &Estimate) -> Outcome {
         self.found_between(estimate.mean, estimate.low(), estimate.high())
     }
 
     /// The same with what was found, and the ends of its interval.
-    pub(crate) fn found_between(self, found: f64, low: f64, high: f64) -> Outcome {
+    #[must_use]
+    pub fn found_between(self, found: f64, low: f64, high: f64) -> Outcome {
         let known = |value: f64| value.is_finite().then_some(value);
         Outcome { found: known(found), interval: Some([low, high].map(known)), ..self }
     }
 
     /// The same with what was seen, which is no statistic.
-    pub(crate) fn seen(self, value: Option<f64>) -> Outcome {
+    #[must_use]
+    pub fn seen(self, value: Option<f64>) -> Outcome {
         Outcome { found: value, ..self }
     }
 
-    pub(crate) fn answer(&self) -> ExpectationAnswer<'_> {
+    /// The same as fields of JSON.
+    pub fn answer(&self) -> ExpectationAnswer<'_> {
         ExpectationAnswer {
             kind: self.kind,
             name: &self.name,
@@ -103,9 +112,9 @@ impl Outcome {
 }
 
 /// An expectation and what came of it.
-#[derive(Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Expectation")]
-pub(crate) struct ExpectationAnswer<'a> {
+pub struct ExpectationAnswer<'a> {
     /// Kind of the expectation.
     kind: Kind,
     /// The expectation as it was written, such as `p99<50ms`, or what is compared.
@@ -125,7 +134,7 @@ pub(crate) struct ExpectationAnswer<'a> {
 }
 
 /// Name of what was predicted.
-pub(crate) fn quantity_text(quantity: &Quantity) -> String {
+pub fn quantity_text(quantity: &Quantity) -> String {
     match quantity {
         Quantity::Throughput => "throughput".into(),
         Quantity::Response => "mean response".into(),
@@ -134,7 +143,7 @@ pub(crate) fn quantity_text(quantity: &Quantity) -> String {
 }
 
 /// Verdict of a comparison.
-pub(crate) fn verdict_of(right: Right) -> Verdict {
+pub fn verdict_of(right: Right) -> Verdict {
     match right {
         Right::Yes => Verdict::Holds,
         Right::CannotTell => Verdict::Inconclusive,

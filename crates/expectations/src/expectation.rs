@@ -11,36 +11,46 @@ use measure::knee::{Knee, Outcome as Held};
 use measure::limit::{Limit, answers};
 use measure::{Estimate, Judgement, Measures, RunRecord};
 
-use super::outcome::{Kind, Outcome};
+use crate::outcome::{Kind, Outcome};
 
 /// A limit on what a run measured.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Expectation {
+pub struct Expectation {
     /// As it was written.
     text: String,
     /// Metric that is limited.
-    pub(crate) metric: Metric,
+    pub metric: Metric,
     /// The document, if only one is meant.
-    pub(crate) document: Option<String>,
-    pub(crate) side: Side,
-    /// The limit: seconds, per second, or a share.
-    pub(crate) limit: f64,
+    pub document: Option<String>,
+    /// Side of the limit on which a run must be.
+    pub side: Side,
+    /// The limit \[s, 1/s, or a share from 0 to 1\].
+    pub limit: f64,
 }
 
+/// A metric of a run or of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Metric {
+pub enum Metric {
+    /// Quantile of the response times, above 0 and below 1.
     Quantile(f64),
+    /// The longest response.
     Max,
+    /// Mean of the response times.
     Mean,
+    /// Requests answered a second.
     Rate,
+    /// Share of requests that failed.
     Errors,
     /// Of a search: the highest rate that holds its limit.
     Knee,
 }
 
+/// A side of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
+    /// At most the limit.
     Below,
+    /// At least the limit.
     Above,
 }
 
@@ -130,11 +140,7 @@ impl Expectation {
 }
 
 /// Holds a judged run against an expectation; the interval decides whether that is possible.
-pub(crate) fn expect(
-    expectation: &Expectation,
-    record: &RunRecord,
-    judgement: &Judgement,
-) -> Outcome {
+pub fn expect(expectation: &Expectation, record: &RunRecord, judgement: &Judgement) -> Outcome {
     let outcome = |verdict, line: String| expectation.outcome(verdict, &line);
     let classes = &record.header.classes;
     let class = match &expectation.document {
@@ -188,7 +194,7 @@ pub(crate) fn expect(
 ///
 /// # Errors
 /// One is on a knee.
-pub(crate) fn of_runs(limits: &[Expectation]) -> Result<(), Failure> {
+pub fn of_runs(limits: &[Expectation]) -> Result<(), Failure> {
     match limits.iter().find(|limit| limit.metric == Metric::Knee) {
         None => Ok(()),
         Some(limit) => Err(Failure::Usage(format!(
@@ -202,7 +208,7 @@ pub(crate) fn of_runs(limits: &[Expectation]) -> Result<(), Failure> {
 ///
 /// # Errors
 /// One is on something else.
-pub(crate) fn of_knees(limits: &[Expectation]) -> Result<(), Failure> {
+pub fn of_knees(limits: &[Expectation]) -> Result<(), Failure> {
     match limits.iter().find(|limit| limit.metric != Metric::Knee) {
         None => Ok(()),
         Some(limit) => Err(Failure::Usage(format!(
@@ -213,7 +219,7 @@ pub(crate) fn of_knees(limits: &[Expectation]) -> Result<(), Failure> {
 }
 
 /// Holds a knee that was looked for under a limit against an expectation; the ends that were seen decide.
-pub(crate) fn expect_knee(expectation: &Expectation, knee: &Knee, under: &str) -> Outcome {
+pub fn expect_knee(expectation: &Expectation, knee: &Knee, under: &str) -> Outcome {
     let (low, high) = knee.ends();
     let (above, below) = (low.unwrap_or(0.0), high.unwrap_or(f64::INFINITY));
     let limit = expectation.limit;
@@ -345,7 +351,7 @@ fn compare(estimate: &Estimate, side: Side, limit: f64) -> Verdict {
 }
 
 /// The shortest limit on a response time: the one against which a late generator matters.
-pub(crate) fn shortest(expectations: &[Expectation]) -> Option<Duration> {
+pub fn shortest(expectations: &[Expectation]) -> Option<Duration> {
     let of_time = |expectation: &&Expectation| {
         matches!(expectation.metric, Metric::Quantile(_) | Metric::Mean | Metric::Max)
     };
@@ -355,5 +361,5 @@ pub(crate) fn shortest(expectations: &[Expectation]) -> Option<Duration> {
 }
 
 #[cfg(test)]
-#[path = "../../tests/unit/expectation.rs"]
+#[path = "expectation_tests.rs"]
 mod tests;

@@ -6,23 +6,26 @@ use std::path::Path;
 use cli::text::count;
 use cli::{Failure, Verdict, store};
 
-use super::outcome::Outcome;
+use crate::outcome::Outcome;
 
 /// What was checked: a run, or several runs against others.
-pub(super) struct Checked {
+#[derive(Clone, Debug)]
+pub struct Checked {
     /// Name of the run, or of the comparison.
-    pub(super) name: String,
+    pub name: String,
     /// Its load in words.
-    pub(super) load: String,
-    pub(super) verdict: Verdict,
-    pub(super) outcomes: Vec<Outcome>,
+    pub load: String,
+    /// The worst of its outcomes.
+    pub verdict: Verdict,
+    /// Of each expectation.
+    pub outcomes: Vec<Outcome>,
 }
 
 /// Writes the files that were asked for.
 ///
 /// # Errors
 /// If one cannot be written.
-pub(super) fn write(
+pub fn write(
     junit: Option<&Path>,
     markdown: Option<&Path>,
     checked: &[Checked],
@@ -127,8 +130,8 @@ fn cell(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::outcome::Kind;
     use super::*;
+    use crate::outcome::Kind;
 
     fn checked() -> Vec<Checked> {
         let outcome = |verdict, name, line| Outcome::new(Kind::Limit, verdict, name, line);
