@@ -48,7 +48,7 @@ Examples:
   sekisho check .sekisho/runs/RUN.jsonl --expect 'p99<50ms'
   sekisho check .sekisho/runs/RUN.jsonl --prediction .sekisho/predictions/P.json
   sekisho check --last 1 --expect 'p99<50ms'
-  sekisho check .sekisho/runs/RUN.knee.json --expect 'knee>=100/s'
+  sekisho check service.knee.json --expect 'knee>=100/s'
   sekisho check .sekisho/runs/RUN.jsonl --against .sekisho/runs/RUN.jsonl")]
 pub(crate) struct Args {
     /// Run records, of TPC-C's transactions without waits too; or records of searches for a knee

@@ -46,13 +46,17 @@ fn the_page_shows_agents_at_work_and_nothing_moves() {
         fits(&mut browser);
 
         let before = places(&mut browser);
-        for agent in agents..agents + 5 {
+        let added = agents..agents + 5;
+        agents += 5;
+        for agent in added.clone() {
             tell(&format!("PUT /agents/a{agent}"), r#"{"symbol": "A", "high": 10}"#);
+        }
+        // An urgent message passes by the one that makes its agent, and finds none.
+        browser.wait_for(&format!("document.getElementById('agents').textContent === '{agents}'"));
+        for agent in added {
             let line = format!("POST /agents/a{agent}/messages/tick?priority=urgent");
             tell(&line, r#"{"symbol": "A", "price": 11}"#);
         }
-        agents += 5;
-        browser.wait_for(&format!("document.getElementById('agents').textContent === '{agents}'"));
         // Of each destination what became of its notifications: well, down, and waiting for a digest.
         let cell = |row: usize, column: usize| {
             format!(

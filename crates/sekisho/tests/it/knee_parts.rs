@@ -56,10 +56,29 @@ fn is_at_the_places(knee: &Value) -> bool {
 #[test]
 fn two_parts_find_the_knee_that_one_process_finds_and_tell_the_same() {
     let _alone = alone();
-    let (server, scratch) = (clockwork(), Scratch::new());
+    let server = clockwork();
     let url = format!("http://{}/", server.address());
     let words = [&url, "--knee", "p90<50ms", "--budget", "40s", "--json"];
-    let parts = search(&scratch, 2, &words);
+    // On a machine that does other work too a search may end without a load that holds, and says that it is
+    // inconclusive: then it is made again.
+    let mut tries = Vec::new();
+    while tries.len() < 4 {
+        let knees = two_and_one(&words);
+        if knees.iter().all(is_at_the_places) {
+            return;
+        }
+        for knee in &knees {
+            assert!(is_at_the_places(knee) || knee["verdict"] == "inconclusive", "{knee}");
+        }
+        tries.push(knees);
+    }
+    panic!("never both at the places: {tries:?}");
+}
+
+/// The knee as two parts find it, which all of them tell, and as one process does.
+fn two_and_one(words: &[&str]) -> [Value; 2] {
+    let scratch = Scratch::new();
+    let parts = search(&scratch, 2, words);
     let ended: Vec<Ended> = parts.into_iter().map(|part| part.ended(PATIENCE)).collect();
     let knees: Vec<Value> = ended.iter().map(|part| part.object("knee")).collect();
     assert_eq!(ended[0].code, ended[1].code, "{ended:?}");
@@ -70,11 +89,8 @@ fn two_parts_find_the_knee_that_one_process_finds_and_tell_the_same() {
     let record = scratch.join("part-1").join(knees[0]["record"].as_str().expect("a file"));
     assert!(record.is_file() && knees[1]["record"].is_null(), "{knees:?}");
     assert!([0, 4].contains(&ended[0].code), "{ended:?}");
-    let line = [&["measure", "http"], &words[..], &SEARCH].concat();
-    let one = sekisho(&scratch.join(""), &line).object("knee");
-    for knee in [&knees[0], &one] {
-        assert!(is_at_the_places(knee), "{knee}");
-    }
+    let line = [&["measure", "http"], words, &SEARCH].concat();
+    [knees[0].clone(), sekisho(&scratch.join(""), &line).object("knee")]
 }
 
 /// The story: the knee of SQL was looked for by one process alone. Each probe opens its connections anew, which takes a
@@ -124,10 +140,13 @@ fn a_part_that_dies_ends_the_search_in_all_and_is_named() {
         let is_first = |line: &str| line.split_whitespace().next() == Some("1");
         assert!(ended.out.lines().any(is_first), "{ended:?}");
         assert!(said.contains("2 parts made each probe together"), "{ended:?}");
-        // The next command reaches the server in the same way.
+        // The next command reaches the server in the same way; where no load is known to hold, it shows what was kept.
         if let Some((_, next)) = said.split_once("next: ") {
             let own = format!("sekisho measure http '{url}' -H 'X-Plan: gold'");
-            assert!(next.starts_with(&own) && next.contains(" --part "), "{next}");
+            let is_load = next.starts_with(&own) && next.contains(" --part ");
+            let is_report =
+                || next.trim_end() == format!("sekisho report {}", ended.after("recorded"));
+            assert!(is_load || is_report(), "{ended:?}");
         }
     }
 }

@@ -82,7 +82,7 @@ fn parts_measure_together_and_are_judged_as_one_run() {
     assert_eq!(object["expectations"].as_array().map(Vec::len), Some(1));
     // The merged run is one like any other.
     let run = sekisho(&folder, &["runs"]);
-    assert!(run.out.contains("1 run under") && run.out.contains("120 requests/s"), "{run:?}");
+    assert!(run.out.contains("1 run under") && run.out.contains(" 120 /s "), "{run:?}");
     let report = sekisho(&folder, &["report", "--last"]);
     // On a busy machine the run itself may be invalid, and the report says so.
     assert!([0, 4, 5].contains(&report.code), "{report:?}");

@@ -238,7 +238,7 @@ fn files_that_are_kept_are_held_to_their_schemas() {
     lines("sekisho-recording/1", &read("gate.rec"));
     let object = |name: &str| serde_json::from_str(&read(name)).expect("it is an object");
     hold_to("sekisho-prediction/1", &object(".sekisho/predictions/P.json"));
-    hold_to("sekisho-knee/1", &object(".sekisho/runs/RUN.knee.json"));
+    hold_to("sekisho-knee/1", &object("service.knee.json"));
     hold_to("sekisho-tpcc/1", &object(".sekisho/runs/8.tpcc.json"));
 }
 

@@ -115,7 +115,7 @@ pub(crate) fn prepare(folder: &Path) {
     fs::create_dir_all(folder.join(".sekisho/runs")).expect("the same");
     records::write(&folder.join(".sekisho/runs/RUN.jsonl"), &records::record(1));
     records::write(&folder.join(".sekisho/runs/32.jsonl"), &records::record(32));
-    records::write_knee(&folder.join(".sekisho/runs/RUN.knee.json"), &records::knee());
+    records::write_knee(&folder.join("service.knee.json"), &records::knee());
     for (id, connections) in [("ID", 4), ("1", 1), ("2", 2), ("8", 8)] {
         let path = folder.join(format!(".sekisho/runs/{id}.tpcc.json"));
         tpcc_records::write(&path, id, &stressed(connections));
