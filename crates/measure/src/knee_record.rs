@@ -176,10 +176,19 @@ fn check(record: &KneeRecord) -> Result<(), String> {
             return Err(format!("a rate is {rate}, which is none"));
         }
     }
-    if let Knee::Between { low, high } = record.knee
+    let (low, high) = record.knee.ends();
+    if let (Some(low), Some(high)) = (low, high)
         && low > high
     {
         return Err(format!("the knee lies between {low}/s and {high}/s, which are not in order"));
+    }
+    for (end, outcome, word) in [(low, Outcome::Holds, "hold"), (high, Outcome::Fails, "fail")] {
+        let is_end = |one: &ProbeRecord| Some(one.probe.rate) == end && one.outcome == outcome;
+        if let Some(end) = end
+            && !record.probes.iter().any(is_end)
+        {
+            return Err(format!("the limit is said to {word} at {end}/s, and no probe says so"));
+        }
     }
     for end in &record.ends {
         let mut checks = file::Checks::header(&end.header)?;

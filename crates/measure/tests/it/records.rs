@@ -130,6 +130,16 @@ fn a_search_for_a_knee_is_written_and_read() {
     }
     let cut = read_knee(&text.as_bytes()[..text.len() / 2]).unwrap_err();
     assert!(matches!(cut, ReadError::NoHeader), "{cut}");
+    // The story: a record whose probes say otherwise, or of none, was told as if they said so.
+    let (rate, why) = (1000.0 / 3.0, Why::Budget);
+    for (knee, says) in [
+        (Knee::Inconclusive { low: Some(9e9), high: Some(rate), why }, "not in order"),
+        (Knee::Inconclusive { low: None, high: Some(300.0), why }, "fail at 300/s, and no probe"),
+        (Knee::Above { low: rate }, "hold at 333.3333333333333/s, and no probe"),
+    ] {
+        let why = written(&KneeRecord { knee, ..search.clone() }).unwrap_err().to_string();
+        assert!(why.contains(says), "{why}");
+    }
     let crossed = KneeRecord { knee: Knee::Between { low: 2.0, high: 1.0 }, ..search };
     let why = written(&crossed).unwrap_err().to_string();
     assert!(why.contains("not in order"), "{why}");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use measure::knee::Knee;
+use measure::knee::{Knee, Outcome};
 use serde_json::Value;
 
 use crate::browser::{Scratch, open};
@@ -70,6 +70,10 @@ fn stored(scratch: &Scratch, name: &str, low: f64, high: f64) -> String {
     let mut knee = records::knee();
     knee.header.id = name.to_owned();
     knee.knee = Knee::Between { low, high };
+    // What is said of the ends is what probes have said.
+    for probe in &mut knee.probes {
+        probe.probe.rate = if probe.outcome == Outcome::Holds { low } else { high };
+    }
     let path = scratch.join(&format!("{name}.knee.json"));
     records::write_knee(&path, &knee);
     path.display().to_string()
