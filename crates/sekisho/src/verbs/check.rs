@@ -24,7 +24,6 @@ use sim::Options;
 
 use super::json::{RunAnswer, ScoreAnswer};
 use super::newest::Newest;
-use super::tpcc;
 use super::typed::Typed;
 
 mod knees;
@@ -99,7 +98,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         }
         return knees::run(args, &runs, out);
     }
-    let read = |path: &PathBuf| tpcc::read_run(path);
+    let read = |path: &PathBuf| tpcc_verbs::read_run(path);
     let prediction = args.prediction.as_deref().map(read_prediction).transpose()?;
     let baseline = args.against.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let records = runs.iter().map(read).collect::<Result<Vec<_>, _>>()?;

@@ -31,7 +31,7 @@ use workload::{Dist, DocumentSet};
 use super::check::{point_text, quick, score_text};
 use super::http_target::press;
 use super::json::{ScoreAnswer, scores};
-use super::{ask, fit, loop_report, tpcc};
+use super::{ask, demo_postgres, fit, loop_report};
 
 /// The whole loop on a real HTTP server on this machine: measure, fit, ask, gate, check
 ///
@@ -65,9 +65,9 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum Service {
     /// The same loop on a private PostgreSQL: how many connections are best
-    Postgres(tpcc::demo::Args),
+    Postgres(demo_postgres::Args),
     /// What a TP monitor does before a private PostgreSQL: clients served in time, with and without
-    Monitor(tpcc::monitored::Args),
+    Monitor(tpcc_verbs::monitored::Args),
     /// A scheduler that knows its cache: 100,000 stock accounts in a private PostgreSQL, with and without
     Agents(demo_verbs::agents::Args),
     /// A bulletin board on Jungle, SQLite and a private PostgreSQL, loaded alike
@@ -89,8 +89,8 @@ const WARMUP: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
     match &args.service {
-        Some(Service::Postgres(args)) => return tpcc::demo::run(args, session, out),
-        Some(Service::Monitor(args)) => return tpcc::monitored::run(args, session, out),
+        Some(Service::Postgres(args)) => return demo_postgres::run(args, session, out),
+        Some(Service::Monitor(args)) => return tpcc_verbs::monitored::run(args, session, out),
         Some(Service::Agents(args)) => return demo_verbs::agents::run(args, session, out),
         Some(Service::Jungle(args)) => return board_verbs::demo::run(args, session, out),
         None => {}

@@ -17,7 +17,6 @@ use measure::{Judgement, LoadShape, RunRecord};
 
 use self::answer::{By, FittedBySizes, FittedSource};
 use super::newest::Newest;
-use super::tpcc;
 
 pub(super) mod answer;
 mod doubtful;
@@ -116,7 +115,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<Verdict, Failure> 
         return Err(Failure::Usage(cause));
     }
     let files = args.newest.with_runs(&args.runs)?;
-    let of_tpcc = files.iter().filter(|path| tpcc::is_record(path)).count();
+    let of_tpcc = files.iter().filter(|path| tpcc_verbs::is_record(path)).count();
     if of_tpcc > 0 {
         if of_tpcc < files.len() {
             let cause =
@@ -289,7 +288,8 @@ fn run_tpcc(args: &Args, files: &[PathBuf], out: &mut dyn Write) -> Result<Verdi
     if args.cores == Some(0) {
         return Err(Failure::usage("`--cores` must be at least 1"));
     }
-    let runs = files.iter().map(|path| tpcc::read_run(path)).collect::<Result<Vec<_>, _>>()?;
+    let runs =
+        files.iter().map(|path| tpcc_verbs::read_run(path)).collect::<Result<Vec<_>, _>>()?;
     let first = runs.first().map(|run| &run.header);
     if let Some(other) = runs.iter().find(|run| {
         first.is_some_and(|first| {

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use ::load::http::{Idle, Load, Naming};
 use ::load::meeting::{Attendance, Meeting};
 use ::load::probe::Probed;
-use ::tpcc::{Config, verify};
 use clap::{Args as ClapArgs, ValueEnum};
 use cli::text::{paragraph, quoted, sentence};
 use cli::{Failure, Session, Verdict, advance, say, store, tool};
@@ -22,6 +21,7 @@ use measure::{Interval, RunHeader, RunPart, RunRecord, Until};
 use pgload::script::{Protocol, Scripts, Source};
 use pgload::{Plan, PlanSpec, RunError, preflight, probe, record_until};
 use postgres::{Private, StartError};
+use tpcc::{Config, verify};
 use workload::Dist;
 
 use super::knee::{ALONE, Wanted, limit, no_limit};

@@ -3,6 +3,7 @@
 mod ask;
 mod check;
 mod demo;
+mod demo_postgres;
 mod fit;
 mod http_preflight;
 mod http_requests;
@@ -23,7 +24,6 @@ mod report;
 mod reproduce;
 mod run_output;
 mod runs;
-mod tpcc;
 mod typed;
 
 use std::io::Write;
@@ -76,7 +76,7 @@ enum Verb {
     /// A bulletin board on a store: Jungle and its rivals
     Board(board_verbs::Args),
     /// TPC-C on PostgreSQL
-    Tpcc(tpcc::Args),
+    Tpcc(tpcc_verbs::Args),
     /// Hold a run against expectations, or against a stored prediction
     Check(check::Args),
     /// Say what the output of another load tool means
@@ -94,6 +94,7 @@ pub fn formats() -> Vec<Format> {
     let mut formats = vec![
         Format::of_answer::<Interrupted>(),
         Format::of_answer::<demo::Demonstrated<'_>>(),
+        Format::of_answer::<demo_postgres::DemonstratedPostgres<'_>>(),
         Format::of_answer::<json::Measured<'_>>(),
         Format::of_answer::<knee::KneeAnswer<'_>>(),
         Format::of_answer::<fit::answer::FittedBySizes<'_>>(),
@@ -111,7 +112,7 @@ pub fn formats() -> Vec<Format> {
         Format::of_file("sekisho-prediction/1", cli::json::root::<advise::Prediction>()),
     ];
     formats.extend(ask::formats());
-    formats.extend(tpcc::formats());
+    formats.extend(tpcc_verbs::formats());
     formats.extend(model_verbs::formats());
     formats.extend(gate_verbs::formats());
     formats.extend(agents_verbs::formats());
@@ -184,7 +185,7 @@ fn run(
         Verb::Replay(args) => model_verbs::replay::run(args, session, out),
         Verb::Jungle(args) => jungle_verbs::run(args, session, out),
         Verb::Board(args) => board_verbs::run(args, session, out),
-        Verb::Tpcc(args) => tpcc::run(args, session, out),
+        Verb::Tpcc(args) => tpcc_verbs::run(args, session, out),
         Verb::Check(args) => check::run(args, out),
         Verb::Explain(args) => model_verbs::explain::run(args, out),
         Verb::Runs(args) => runs::run(args, out),

@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 use clap::Args as ClapArgs;
 use cli::{Failure, store};
 
-use super::tpcc;
-
 #[derive(ClapArgs)]
 pub(crate) struct Newest {
     /// The newest runs under .sekisho/runs/: so many, or those of the newest command
@@ -45,9 +43,9 @@ impl Newest {
             ));
         };
         // Runs of HTTP and of TPC-C are never of one service.
-        let kind = tpcc::is_record(newest);
+        let kind = tpcc_verbs::is_record(newest);
         let alike: Vec<&PathBuf> =
-            all.iter().filter(|path| tpcc::is_record(path) == kind).collect();
+            all.iter().filter(|path| tpcc_verbs::is_record(path) == kind).collect();
         let taken = match count {
             0 => of_one_command(&alike),
             count if count > alike.len() => {

@@ -23,7 +23,6 @@ use super::json::ScoreAnswer;
 use super::knee::{Judged, judged};
 use super::loop_report::{self, Held, Story, page};
 use super::newest::Newest;
-use super::tpcc;
 use cli::phases;
 
 /// Turn run records (.jsonl, .tpcc.json), searches for a knee (.knee.json), a stored prediction (.json) or a scenario
@@ -70,8 +69,8 @@ fn read(files: &[PathBuf]) -> Result<Contents, Failure> {
     let (mut runs, mut knees) = (Vec::new(), Vec::new());
     let mut prediction: Option<Prediction> = None;
     for path in files {
-        if tpcc::is_record(path) {
-            runs.push(turning("reading", || tpcc::read_run(path))?);
+        if tpcc_verbs::is_record(path) {
+            runs.push(turning("reading", || tpcc_verbs::read_run(path))?);
             continue;
         }
         if store::is_knee(path) {

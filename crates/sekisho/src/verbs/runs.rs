@@ -16,7 +16,6 @@ use serde::Serialize;
 
 use super::check::expected;
 use super::knee::judged;
-use super::tpcc;
 use cli::phases;
 
 /// List the stored runs, the newest first
@@ -105,7 +104,7 @@ const PART: &str = "one part";
 fn row(file: &Path) -> Row {
     let run = match () {
         () if store::is_knee(file) => store::read_knee(file).map(|knee| told_of_knee(&knee)),
-        () if tpcc::is_record(file) => tpcc::read_run(file).map(|record| told(&record)),
+        () if tpcc_verbs::is_record(file) => tpcc_verbs::read_run(file).map(|record| told(&record)),
         () => store::read_part(file).map(|record| told(&record)),
     };
     Row { file: file.to_owned(), run }

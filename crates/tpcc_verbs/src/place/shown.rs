@@ -12,9 +12,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use workload::tpcc::Kind as Transaction;
 
-use super::super::kept::Kept;
-use super::super::verified::{Verified, verified_text};
 use super::{Measured, Placed};
+use crate::kept::Kept;
+use crate::verified::{Verified, verified_text};
 use databases::DatabaseArgs;
 
 /// Reader of the output: a person or a program.

@@ -13,11 +13,10 @@ use databases::DatabaseArgs;
 use databases::PrivateArgs;
 
 /// With which a private server runs, unless a verb has reasons for others.
-pub(super) const PARAMETERS: [(&str, &str); 2] =
-    [("shared_buffers", "512MB"), ("max_wal_size", "4GB")];
+pub const PARAMETERS: [(&str, &str); 2] = [("shared_buffers", "512MB"), ("max_wal_size", "4GB")];
 
 /// A database with warehouses in it.
-pub(super) struct Target {
+pub struct Target {
     pub(super) config: Config,
     /// Stopped and removed with this.
     private: Option<Private>,
@@ -48,7 +47,10 @@ impl Target {
 
     /// A private server with these parameters, and a database of so many warehouses on it. `None`
     /// if the user did not want to wait for that.
-    pub(super) fn lend(
+    ///
+    /// # Errors
+    /// PostgreSQL does not start, or the rows cannot be loaded.
+    pub fn lend(
         choice: &PrivateArgs,
         parameters: &[(&str, &str)],
         (warehouses, seed): (u32, u64),
@@ -114,7 +116,7 @@ impl Target {
     }
 
     /// The release of PostgreSQL that runs there.
-    pub(super) fn version(&self) -> &str {
+    pub fn version(&self) -> &str {
         &self.version
     }
 
@@ -125,7 +127,10 @@ impl Target {
     }
 
     /// Stops and removes a private server.
-    pub(super) fn close(self) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// The server does not stop, or its folder cannot be removed.
+    pub fn close(self) -> Result<(), Failure> {
         match self.private {
             Some(private) => private.stop().map_err(Failure::machine),
             None => Ok(()),

@@ -9,7 +9,7 @@ use cli::text::{Table, count, next, paragraph, sentence};
 
 use super::trial::{Trial, Tried, name};
 use super::{Tuning, kernel};
-use crate::verbs::tpcc::terminals::run_next;
+use crate::terminals::run_next;
 use databases::DatabaseArgs;
 
 /// Waits of which each is more than this share of the samples are told.

@@ -24,13 +24,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use sim::Options;
 use solve::{ClosedNetwork, Station};
+use tpcc_verbs::{Kept, PARAMETERS, Target};
 
-use super::kept::Kept;
-use super::target::{PARAMETERS, Target};
-use super::terminals;
-use crate::verbs::check::{point_text, quick, score_text};
-use crate::verbs::json::{ScoreAnswer, scores};
-use crate::verbs::{ask, fit, loop_report};
+use super::check::{point_text, quick, score_text};
+use super::json::{ScoreAnswer, scores};
+use super::{ask, fit, loop_report};
 use databases::PrivateArgs;
 
 /// Share of the most throughput from which on more connections are not worth it.
@@ -91,7 +89,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
     session.catch_interrupts()?;
-    if terminals::span(args.measure)? < MEASURE_LEAST {
+    if tpcc_verbs::span(args.measure)? < MEASURE_LEAST {
         let cause = "`--measure` must be 1s at least: runs are counted by half seconds";
         return Err(Failure::usage(cause));
     }
@@ -237,13 +235,13 @@ impl Pressed {
             pace: Pace::Stress,
             warehouses,
             connections,
-            ramp: terminals::span(args.ramp)?,
-            measure: terminals::span(args.measure)?,
+            ramp: tpcc_verbs::span(args.ramp)?,
+            measure: tpcc_verbs::span(args.measure)?,
             execution: Execution::Sql,
             isolation: Isolation::RepeatableRead,
             seed: args.seed + u64::from(connections),
         };
-        let kept = terminals::run(target, &plan, session)?;
+        let kept = tpcc_verbs::run_terminals(target, &plan, session)?;
         if session.interrupted() {
             return Ok(None);
         }

@@ -16,12 +16,12 @@ const FORMAT: u32 = 1;
 /// A run that was kept: what stands in the file, and where that is.
 #[derive(Debug, JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Kept {
+pub struct Kept {
     /// Version of the format.
     #[serde(rename = "sekisho-tpcc")]
     format: u32,
     /// Name by which it is stored.
-    pub(super) id: String,
+    pub id: String,
     /// When it began, UTC, RFC 3339.
     pub(super) started: String,
     /// Program and version that made it.
@@ -29,12 +29,13 @@ pub(super) struct Kept {
     /// The words of the command line that made it, without secrets.
     pub(super) command: Vec<String>,
     /// Record of the run.
-    pub(super) record: Record,
+    pub record: Record,
     /// Checks of the database afterwards, if it was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) verified: Option<Verified>,
+    /// The file.
     #[serde(skip)]
-    pub(super) path: PathBuf,
+    pub path: PathBuf,
 }
 
 /// Name and place of a run that begins now. Its record's file is there from the beginning, so that no file of another run
@@ -132,7 +133,10 @@ impl Kept {
     }
 
     /// The run as a closed load, for what judges, fits and checks such.
-    pub(super) fn closed(&self) -> Result<RunRecord, Failure> {
+    ///
+    /// # Errors
+    /// The terminals of the run keyed and thought, or nothing was measured.
+    pub fn closed(&self) -> Result<RunRecord, Failure> {
         let closed = self.record.closed();
         let mut run = closed.map_err(|why| {
             let page = "`sekisho tpcc report` makes a page of it";
@@ -147,13 +151,16 @@ impl Kept {
 }
 
 /// True if a file is named as the record of a TPC-C run is.
-pub(crate) fn is_record(path: &Path) -> bool {
+pub fn is_record(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
     name.is_some_and(|name| name.ends_with(".tpcc.json"))
 }
 
 /// Reads the record of any run, of TPC-C's transactions without waits too.
-pub(crate) fn read_run(path: &Path) -> Result<RunRecord, Failure> {
+///
+/// # Errors
+/// The file cannot be read, is no record, or is one of terminals that keyed and thought.
+pub fn read_run(path: &Path) -> Result<RunRecord, Failure> {
     if is_record(path) { Kept::read(path)?.closed() } else { store::read_run(path) }
 }
 

@@ -1,13 +1,15 @@
-//! `sekisho tpcc`: TPC-C on PostgreSQL, by the rules of the specification. One module a question.
+//! The verbs of TPC-C on PostgreSQL, by the rules of the specification: `tpcc` and `demo monitor`. One module a question.
+//! What a run has left, and the database that it ran on, are here for other verbs too.
+
+#![expect(missing_debug_implementations, reason = "arguments are parsed once; nobody prints them")]
 
 mod acid;
 mod crash;
-pub(crate) mod demo;
 mod find;
 mod kept;
 mod load;
 mod merge;
-pub(crate) mod monitored;
+pub mod monitored;
 mod page;
 mod parts;
 mod place;
@@ -26,10 +28,13 @@ use clap::{Args as ClapArgs, Subcommand};
 use cli::json::Format;
 use cli::{Failure, Session, Verdict};
 
-pub(crate) use kept::{is_record, read_run};
+pub use kept::{Kept, is_record, read_run};
+pub use target::{PARAMETERS, Target};
+pub use terminals::{run as run_terminals, span};
 
+/// A question about TPC-C on a database.
 #[derive(ClapArgs)]
-pub(crate) struct Args {
+pub struct Args {
     #[command(subcommand)]
     what: What,
 }
@@ -61,11 +66,10 @@ enum What {
 }
 
 /// Formats of what these verbs print with `--json`, and of the files that they keep.
-pub(super) fn formats() -> Vec<Format> {
+pub fn formats() -> Vec<Format> {
     vec![
         Format::of_answer::<acid::Tested<'_>>(),
         Format::of_answer::<crash::Crashed<'_>>(),
-        Format::of_answer::<demo::DemonstratedPostgres<'_>>(),
         Format::of_answer::<find::FoundSize<'_>>(),
         Format::of_answer::<load::LoadedTables<'_>>(),
         Format::of_answer::<load::StoppedLoad>(),
@@ -83,7 +87,11 @@ pub(super) fn formats() -> Vec<Format> {
     ]
 }
 
-pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
+/// Answers the question.
+///
+/// # Errors
+/// The question cannot be asked so, or the machine or the database does not do its part.
+pub fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
     match &args.what {
         What::Load(args) => load::run(args, session, out),
         What::Run(args) => run::run(args, session, out),

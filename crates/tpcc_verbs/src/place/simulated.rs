@@ -22,8 +22,8 @@ use workload::tpcc::Kind;
 use super::devices::{DISKS, Devices};
 use super::shown::{self, Form};
 use super::{Args, How, Measured, PARAMETERS, Stop, measure};
-use crate::verbs::tpcc::target::Target;
-use crate::verbs::tpcc::terminals::{self, TerminalArgs};
+use crate::target::Target;
+use crate::terminals::{self, TerminalArgs};
 
 /// Connections of the runs on devices.
 const LOADS: [u32; 3] = [1, 4, 16];

@@ -13,8 +13,8 @@ use measure::{ChangeVerdict, Ratio};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::super::target::Target;
-use super::super::terminals;
+use crate::target::Target;
+use crate::terminals;
 
 /// Time that a server which is not ours may take to answer after its restart.
 const PATIENCE: Duration = Duration::from_secs(120);

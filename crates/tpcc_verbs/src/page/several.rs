@@ -12,7 +12,7 @@ use workload::tpcc::Kind;
 
 use super::one::{BAND, settings};
 use super::{Broken, Run, command, facts};
-use crate::verbs::tpcc::terminals::{outcome_text, per_minute};
+use crate::terminals::{outcome_text, per_minute};
 
 /// A number of a run, `None` where it has none.
 type Of = fn(&Record) -> Option<f64>;

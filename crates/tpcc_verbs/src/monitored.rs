@@ -38,7 +38,7 @@ Example:
 Exit codes: 0 the monitor serves as many clients in time; 3 it serves fewer, or
 does less; 4 chance hides it; 5 a run is invalid: the terminals were the limit,
 ask for fewer clients.")]
-pub(crate) struct Args {
+pub struct Args {
     /// Numbers of clients that are tried
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "4,16,64,256")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=2_000))]
@@ -73,7 +73,11 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
+/// Runs the demo.
+///
+/// # Errors
+/// The machine, PostgreSQL or the gate does not do its part.
+pub fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
     session.catch_interrupts()?;
     let cores = std::thread::available_parallelism().map_err(Failure::machine)?.get() as u32;
     let mut clients = args.clients.clone();

@@ -116,7 +116,10 @@ impl TerminalArgs {
 }
 
 /// A length of time that a run may have.
-pub(super) fn span(span: Span) -> Result<Duration, Failure> {
+///
+/// # Errors
+/// More than 30 days.
+pub fn span(span: Span) -> Result<Duration, Failure> {
     const MOST: f64 = 30.0 * 86_400.0;
     if span.0 > MOST {
         return Err(Failure::Usage("a run lasts 30 days at most; ask for less".into()));
@@ -136,7 +139,10 @@ pub(super) fn not_begun(args: &TerminalArgs, out: &mut dyn Write) -> Result<Verd
 }
 
 /// Runs a plan, and keeps its record and the result file of its Deliveries.
-pub(super) fn run(target: &Target, plan: &Plan, session: &Session) -> Result<Kept, Failure> {
+///
+/// # Errors
+/// A file cannot be written, or the run cannot begin.
+pub fn run(target: &Target, plan: &Plan, session: &Session) -> Result<Kept, Failure> {
     let begun = Begun::run()?;
     let mut watch = Watcher::new(&begun.path("deliveries.jsonl")?, plan)?;
     let record = ::tpcc::run(&target.config, plan, &session.interrupt, &mut watch);
