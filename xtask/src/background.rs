@@ -3,9 +3,10 @@
 
 use std::process::{Command, Stdio};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::exec;
+use crate::processor::Took;
 
 /// A step that is to be run in the background.
 pub(crate) struct Task {
@@ -19,7 +20,7 @@ pub(crate) struct Task {
 pub(crate) struct Done {
     pub(crate) name: &'static str,
     pub(crate) line: String,
-    pub(crate) took: Duration,
+    pub(crate) took: Took,
     /// Its output, and its errors between.
     pub(crate) said: Vec<String>,
     pub(crate) result: Result<(), String>,
@@ -34,9 +35,10 @@ fn done(task: Task) -> Done {
     let begun = Instant::now();
     let mut said = Vec::new();
     let mut command = idle(&task.command);
-    let result =
-        exec::listen(&mut command, exec::SILENCE_MAX, &mut |line| said.push(line.to_owned()));
-    Done { name: task.name, line: task.line, took: begun.elapsed(), said, result }
+    let exec::Ended { result, processor } =
+        exec::attend(&mut command, exec::SILENCE_MAX, &mut |line| said.push(line.to_owned()));
+    let took = Took { time: begun.elapsed(), processor };
+    Done { name: task.name, line: task.line, took, said, result }
 }
 
 /// The same command at the priority of idle time, errors and output in one stream.

@@ -11,6 +11,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::processor;
+
 /// When a child that prints nothing is killed: many times what the slowest crate, test or download
 /// takes on an idle machine. The whole of its time has no limit, for a slow machine is no failure.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(30 * 60);
@@ -84,24 +86,45 @@ pub(crate) fn listen(
     silence_max: Duration,
     hear: &mut dyn FnMut(&str),
 ) -> Result<(), String> {
+    attend(command, silence_max, hear).result
+}
+
+/// A command that has ended.
+pub(crate) struct Ended {
+    pub(crate) result: Result<(), String>,
+    /// Processor time that it took, with all that it waited for, where the system tells.
+    pub(crate) processor: Option<Duration>,
+}
+
+/// [`listen`], which also tells the processor time of the command.
+pub(crate) fn attend(
+    command: &mut Command,
+    silence_max: Duration,
+    hear: &mut dyn FnMut(&str),
+) -> Ended {
     let name = describe(command);
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("{name} does not start: {error}"))?;
-    let output = read_output(&mut child);
-    let status = watch(&mut child, &output, silence_max, hear)
-        .map_err(|error| format!("{name} cannot be waited for: {error}"))?;
-    match status {
-        None => Err(format!(
-            "{name} printed nothing for {} s and was killed with its children",
-            silence_max.as_secs()
-        )),
-        Some(status) if status.success() => Ok(()),
-        Some(status) => Err(format!("{name} failed ({status})")),
-    }
+    let mut processor = None;
+    let mut run = || {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("{name} does not start: {error}"))?;
+        let output = read_output(&mut child);
+        let status = watch(&mut child, &output, silence_max, hear, &mut processor)
+            .map_err(|error| format!("{name} cannot be waited for: {error}"))?;
+        match status {
+            None => Err(format!(
+                "{name} printed nothing for {} s and was killed with its children",
+                silence_max.as_secs()
+            )),
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(format!("{name} failed ({status})")),
+        }
+    };
+    let result = run();
+    Ended { result, processor }
 }
 
 /// A sign of life.
@@ -118,6 +141,7 @@ fn watch(
     output: &Receiver<Output>,
     silence_max: Duration,
     hear: &mut dyn FnMut(&str),
+    processor: &mut Option<Duration>,
 ) -> io::Result<Option<ExitStatus>> {
     let mut heard = Instant::now();
     loop {
@@ -131,7 +155,14 @@ fn watch(
             Err(RecvTimeoutError::Disconnected) => thread::sleep(POLL / 10),
             Err(RecvTimeoutError::Timeout) => {}
         }
-        if let Some(status) = child.try_wait()? {
+        // Its time is read before its status is taken, with which the system forgets it.
+        let seen = processor::child(child.id());
+        if let processor::Child::Ended(spent) = seen {
+            *processor = Some(spent);
+        }
+        if seen != processor::Child::Runs
+            && let Some(status) = child.try_wait()?
+        {
             drain(output, hear);
             return Ok(Some(status));
         }

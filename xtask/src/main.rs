@@ -11,6 +11,7 @@ mod fuzz;
 mod manifest;
 mod needs;
 mod pipeline;
+mod processor;
 mod programs;
 mod python;
 mod source;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::background::{self, Done, Task};
 use crate::exec;
+use crate::processor::Took;
 use crate::{Stop, drivers, programs, supply, tidy, web};
 
 /// A step that is one call of cargo.
@@ -223,7 +224,8 @@ impl<'a> Pipeline<'a> {
         println!("\n=== {name}: {line}");
         let begun = Instant::now();
         let result = work();
-        self.end_step(name, line, begun.elapsed(), result)
+        let took = Took { time: begun.elapsed(), processor: None };
+        self.end_step(name, line, took, result)
     }
 
     /// A step that was run beside others is told as if it had been run now.
@@ -233,21 +235,14 @@ impl<'a> Pipeline<'a> {
         self.end_step(done.name, &done.line, done.took, done.result);
     }
 
-    fn end_step(
-        &mut self,
-        name: &str,
-        line: &str,
-        took: Duration,
-        result: Result<(), String>,
-    ) -> bool {
-        let seconds = took.as_secs_f64();
+    fn end_step(&mut self, name: &str, line: &str, took: Took, result: Result<(), String>) -> bool {
         match result {
             Ok(()) => {
-                println!("--- {name}: ok, {seconds:.1} s");
+                println!("--- {name}: ok, {took}");
                 true
             }
             Err(report) => {
-                println!("{report}\n--- {name}: FAILED, {seconds:.1} s; to repeat it: {line}");
+                println!("{report}\n--- {name}: FAILED, {took}; to repeat it: {line}");
                 self.failures.push((name.to_owned(), line.to_owned()));
                 false
             }
@@ -260,10 +255,14 @@ impl<'a> Pipeline<'a> {
     }
 
     fn cargo(&mut self, step: &Step) -> bool {
-        let mut command = step.command(self.root);
-        self.step(step.name, &step.line(), || {
-            exec::listen(&mut command, exec::SILENCE_MAX, &mut |line| println!("{line}"))
-        })
+        let (name, line) = (step.name, step.line());
+        println!("\n=== {name}: {line}");
+        let begun = Instant::now();
+        let exec::Ended { result, processor } =
+            exec::attend(&mut step.command(self.root), exec::SILENCE_MAX, &mut |line| {
+                println!("{line}")
+            });
+        self.end_step(name, &line, Took { time: begun.elapsed(), processor }, result)
     }
 
     /// Builds the tests, apart from running them, so that the times are told apart.
@@ -294,6 +293,7 @@ impl<'a> Pipeline<'a> {
                 println!("{line}");
             })?;
             tally.excuse(of_programs.unsteady.len() as u64);
+            print!("{}", costs(&of_programs.took));
             match of_programs.reports.is_empty() {
                 true => judge(tally),
                 false => Err(of_programs.reports.join("\n")),
@@ -346,6 +346,22 @@ impl<'a> Pipeline<'a> {
         format!("{} passed, {} failed", self.tally.passed, self.tally.failed + steps)
     }
 }
+
+/// The programs of tests that took the most, by processor time where the system tells it.
+fn costs(took: &[(String, Took)]) -> String {
+    let mut took: Vec<&(String, Took)> = took.iter().collect();
+    took.sort_by_key(|(_, took)| std::cmp::Reverse((took.processor, took.time)));
+    let known: Duration = took.iter().filter_map(|(_, took)| took.processor).sum();
+    let mut text =
+        format!("\nprograms of tests by processor time, {:.1} s in all:\n", known.as_secs_f64());
+    for (name, took) in took.iter().take(COSTS_MAX) {
+        text += &format!("    {name}: {took}\n");
+    }
+    text
+}
+
+/// Programs whose cost is printed.
+const COSTS_MAX: usize = 20;
 
 /// A failed test once more, with the end of its output: of thousands of lines these are the ones to read.
 fn told(word: &str, failure: &programs::Failure) -> String {
@@ -436,6 +452,25 @@ mod tests {
                      (2 lines more above)\n    line 3\n";
         assert!(text.starts_with(start) && text.ends_with("    line 42\n"), "{text}");
         assert!(!told("failed", &failure).contains("again alone"));
+    }
+
+    #[test]
+    fn programs_are_told_by_their_processor_time() {
+        let took = |seconds: u64, processor: u64| Took {
+            time: Duration::from_secs(seconds),
+            processor: Some(Duration::from_millis(processor)),
+        };
+        let all = [("waits".to_owned(), took(90, 500)), ("computes".to_owned(), took(30, 29_000))];
+        let text = costs(&all);
+        let lines: Vec<&str> = text.trim().lines().map(str::trim).collect();
+        assert_eq!(
+            lines,
+            [
+                "programs of tests by processor time, 29.5 s in all:",
+                "computes: 30.0 s, of processors 29.0 s",
+                "waits: 90.0 s, of processors 0.5 s"
+            ]
+        );
     }
 
     #[test]

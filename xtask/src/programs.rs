@@ -9,10 +9,12 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::mpsc;
 use std::thread;
+use std::time::Instant;
 
 use serde_json::Value;
 
 use crate::exec;
+use crate::processor::Took;
 
 /// Programs that run at the same time; a fixed number, so that a failure can be repeated as it was.
 const SIDE_BY_SIDE: usize = 2;
@@ -49,6 +51,8 @@ pub(crate) struct Ran {
     pub(crate) failed: Vec<Failure>,
     /// Tests that failed beside others and passed alone.
     pub(crate) unsteady: Vec<Failure>,
+    /// What each program took.
+    pub(crate) took: Vec<(String, Took)>,
 }
 
 /// Runs all programs of tests that `cargo test ARGS` would run, several at a time and the largest first,
@@ -77,12 +81,13 @@ pub(crate) fn run(
     // but one idle. They take longer than most programs, and less long than the largest one.
     let documents = exec::cargo(root, &[args, &["--doc"]].concat());
     commands.insert(1, ("the documents".to_owned(), documents));
-    let ended = side_by_side(commands, envs, hear);
+    let mut took = Vec::new();
+    let ended = side_by_side(commands, envs, hear, &mut took);
     let again = |failure: &Failure| {
         let program = programs.iter().find(|program| program.source == failure.source)?;
         Some(passes_alone(program.alone(root, &failure.test), envs))
     };
-    Ok(judge_again(ended, again))
+    Ok(Ran { took, ..judge_again(ended, again) })
 }
 
 /// Does the test pass when it is run by itself? Its output goes to standard output.
@@ -151,6 +156,7 @@ fn side_by_side(
     commands: Vec<(String, Command)>,
     envs: &[(&str, &str)],
     hear: &mut dyn FnMut(&str),
+    took: &mut Vec<(String, Took)>,
 ) -> Vec<Failed> {
     let queue = Mutex::new(VecDeque::from(commands));
     let (sender, ended) = mpsc::channel();
@@ -161,21 +167,25 @@ fn side_by_side(
             scope.spawn(move || {
                 while let Some((name, mut command)) = next(queue) {
                     let mut lines = Vec::new();
-                    let result = exec::listen(
+                    let begun = Instant::now();
+                    let ended = exec::attend(
                         command.envs(envs.iter().copied()),
                         exec::SILENCE_MAX,
                         &mut |line| lines.push(line.to_owned()),
                     );
-                    sender.send((name, lines, result)).expect("the loop below takes all");
+                    let took = Took { time: begun.elapsed(), processor: ended.processor };
+                    let ended = (name, lines, took, ended.result);
+                    sender.send(ended).expect("the loop below takes all");
                 }
             });
         }
         drop(sender);
-        for (name, lines, result) in ended {
+        for (name, lines, cost, result) in ended {
             hear(&format!("\n     Running {name}"));
             lines.iter().for_each(|line| hear(line));
             let tests = || failures(&name, &lines);
             failed.extend(result.err().map(|report| Failed { report, tests: tests() }));
+            took.push((name, cost));
         }
     });
     failed
@@ -265,9 +275,14 @@ mod tests {
         };
         let programs = ["false", "true", "pwd"].map(shell);
         let commands = programs.map(|program| (program.source.clone(), program.command(&root)));
-        let mut lines = Vec::new();
-        let failed =
-            side_by_side(Vec::from(commands), &[], &mut |line| lines.push(line.to_owned()));
+        let (mut lines, mut took) = (Vec::new(), Vec::new());
+        let failed = side_by_side(
+            Vec::from(commands),
+            &[],
+            &mut |line| lines.push(line.to_owned()),
+            &mut took,
+        );
+        assert_eq!(took.len(), 3, "{took:?}");
         assert_eq!(failed.len(), 1, "{failed:?}");
         assert!(failed[0].tests.is_empty(), "{failed:?}");
         let at = lines.iter().position(|line| line.ends_with("Running pwd")).unwrap();
