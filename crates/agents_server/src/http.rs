@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -95,6 +96,10 @@ pub(crate) struct Gateway {
     /// The way to the delivery, for other destinations.
     pub(crate) parcels: mpsc::UnboundedSender<ToDeliver>,
     pub(crate) reload: Reload,
+    /// The folder of what lies beside the store.
+    pub(crate) directory: Option<PathBuf>,
+    /// Backups read everything: one at a time.
+    pub(crate) backups: Arc<Semaphore>,
 }
 
 impl std::fmt::Debug for Gateway {
@@ -156,7 +161,7 @@ impl Drop for Open<'_> {
 }
 
 /// A stream, and the place of its user among what may be in flight, as long as somebody reads.
-struct Stream {
+pub(crate) struct Stream {
     channel: Channel<Bytes>,
     _permit: Option<OwnedSemaphorePermit>,
 }
@@ -181,8 +186,8 @@ impl hyper::body::Body for Stream {
     }
 }
 
-type Body = Either<Full<Bytes>, Stream>;
-type Answer = Response<Body>;
+pub(crate) type Body = Either<Full<Bytes>, Stream>;
+pub(crate) type Answer = Response<Body>;
 
 /// The cause why a request is not done: status, cause, and whether it may go right later.
 pub(crate) struct Refused {
@@ -370,6 +375,7 @@ async fn route(gateway: &Arc<Gateway>, request: &mut Request<Incoming>) -> Resul
         }
         Operation::Trial => gateway.attempt(request, &query).await,
         Operation::Stream => gateway.stream(request, &query, caller.take_permit()),
+        Operation::Backup => gateway.backup(caller.take_permit()).await,
         Operation::Dead => gateway.dead(&query).await,
         Operation::ResendDead => gateway.resend_dead(&query).await,
         Operation::Undelivered => gateway.undelivered(&query).await,
@@ -385,7 +391,7 @@ fn unrouted(error: RouteError, method: &Method, path: &str) -> Refused {
         }
         RouteError::Path => Refused::new(
             StatusCode::NOT_FOUND,
-            "known: /messages/NAME, /agents/NAME, /notifications, /dead, /undelivered, /try, /rules, \
+            "known: /messages/NAME, /agents/NAME, /notifications, /dead, /undelivered, /try, /rules, /backup, \
              /metrics, /, /healthz, /readyz",
         ),
     }
@@ -424,6 +430,19 @@ fn object(status: StatusCode, value: &impl Serialize) -> Answer {
     let value = serde_json::to_string(value).expect("keys are texts");
     let mut answer = text("application/json", value + "\n");
     *answer.status_mut() = status;
+    answer
+}
+
+/// An answer that goes on.
+pub(crate) fn streamed(
+    kind: &'static str,
+    channel: Channel<Bytes>,
+    permit: Option<OwnedSemaphorePermit>,
+) -> Answer {
+    let mut answer = Response::new(Either::Right(Stream { channel, _permit: permit }));
+    let headers = answer.headers_mut();
+    headers.insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, hyper::header::HeaderValue::from_static("no-store"));
     answer
 }
 
@@ -929,11 +948,7 @@ impl Gateway {
                 }
             }
         });
-        let mut answer = Response::new(Either::Right(Stream { channel, _permit: permit }));
-        let headers = answer.headers_mut();
-        headers.insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("text/event-stream"));
-        headers.insert(CACHE_CONTROL, hyper::header::HeaderValue::from_static("no-store"));
-        Ok(answer)
+        Ok(streamed("text/event-stream", channel, permit))
     }
 
     async fn dead(&self, query: &BTreeMap<String, String>) -> Result<Answer, Refused> {

@@ -345,6 +345,17 @@ impl Shelf {
             .collect()
     }
 
+    /// Lines of a file as this one, of those after a number, at most so many; the last number. What goes from one
+    /// place to another meanwhile goes behind, into a digest: whoever reads on loses none.
+    pub(crate) fn lines(&self, after: u64, limit: usize) -> (Vec<u8>, Option<u64>) {
+        let (mut lines, mut last) = (Vec::new(), None);
+        for (&n, kept) in self.all.range(after.saturating_add(1)..).take(limit) {
+            line(&mut lines, &Line::Keep(n, kept.clone()));
+            last = Some(n);
+        }
+        (lines, last)
+    }
+
     /// Those of a notification, by its stable name, also within a digest.
     pub(crate) fn of_key(&self, key: &str) -> impl Iterator<Item = &Kept> {
         let has = move |kept: &&Kept| kept.key == key || kept.members.iter().any(|it| it == key);

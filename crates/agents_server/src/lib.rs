@@ -12,6 +12,7 @@
 //! Notifications that a destination does not take are kept apart, so that one that is down delays nobody.
 
 mod answer;
+mod backup;
 mod clock;
 mod delivery;
 mod digest;

@@ -36,6 +36,7 @@ pub(crate) enum Operation {
     Reload,
     Trial,
     Stream,
+    Backup,
     Dead,
     ResendDead,
     Undelivered,
@@ -52,7 +53,7 @@ const fn route(
 }
 
 /// All places.
-pub const ROUTES: [Route; 22] = [
+pub const ROUTES: [Route; 23] = [
     route("GET", "/healthz", Right::Anybody, Operation::Health),
     route("GET", "/readyz", Right::Anybody, Operation::Readiness),
     // It has no numbers; it asks for them, with an access token that a person says.
@@ -72,6 +73,7 @@ pub const ROUTES: [Route; 22] = [
     route("POST", "/rules", Right::Administer, Operation::Reload),
     route("POST", "/try", Right::Read, Operation::Trial),
     route("GET", "/notifications", Right::Read, Operation::Stream),
+    route("GET", "/backup", Right::Administer, Operation::Backup),
     route("GET", "/dead", Right::Administer, Operation::Dead),
     route("POST", "/dead/resend", Right::Administer, Operation::ResendDead),
     route("GET", "/undelivered", Right::Administer, Operation::Undelivered),

@@ -203,6 +203,8 @@ impl Server {
             questions: Semaphore::new(1),
             parcels,
             reload: Reload::new(start),
+            directory: spec.directory.clone(),
+            backups: Arc::new(Semaphore::new(1)),
         });
         runtime.block_on(follow(&gateway))?;
         for source in &spec.sources {

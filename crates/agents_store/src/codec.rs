@@ -37,6 +37,11 @@ impl<'a> Writer<'a> {
         Writer(to)
     }
 
+    /// More fields of a record that was begun.
+    pub(crate) fn more(to: &'a mut Vec<u8>) -> Writer<'a> {
+        Writer(to)
+    }
+
     /// Seven bits a byte, the lowest first; all but the last have the eighth.
     pub(crate) fn number(&mut self, mut n: u64) -> &mut Self {
         while n >= 0x80 {
@@ -52,7 +57,7 @@ impl<'a> Writer<'a> {
         self.number(((n << 1) ^ (n >> 63)) as u64)
     }
 
-    fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.number(bytes.len() as u64);
         self.0.extend_from_slice(bytes);
         self
@@ -112,7 +117,12 @@ impl<'a> Reader<'a> {
         self.number().map(Seq)
     }
 
-    fn bytes(&mut self) -> Result<&'a [u8], CodecError> {
+    /// True if nothing is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], CodecError> {
         let len: usize = self.small()?;
         let (bytes, rest) = self.0.split_at_checked(len).ok_or(SHORT)?;
         self.0 = rest;

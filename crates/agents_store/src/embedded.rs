@@ -18,6 +18,7 @@ use fjall::{
     Database, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable, UserValue,
 };
 
+use crate::backup::{BackupError, BackupWriter};
 use crate::codec::{self, CodecError, Reader, Writer};
 use crate::content::Content;
 use crate::folder::Folder;
@@ -87,23 +88,79 @@ struct Engine {
     rest: Keyspace,
 }
 
-const STATE: u8 = 1;
+pub(crate) const STATE: u8 = 1;
 const RECEIVED: u8 = 2;
-const OUTBOX: u8 = 3;
-const SENT: u8 = 4;
-const TIMERS: u8 = 5;
-const DEAD: u8 = 6;
+pub(crate) const OUTBOX: u8 = 3;
+pub(crate) const SENT: u8 = 4;
+pub(crate) const TIMERS: u8 = 5;
+pub(crate) const DEAD: u8 = 6;
+
+/// The trees, as backups number them and in their order: whatever says what the others should have comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tree {
+    Rest = 1,
+    Log = 2,
+    Hot = 3,
+    Cold = 4,
+}
+
+impl Tree {
+    pub(crate) const ALL: [Tree; 4] = [Tree::Rest, Tree::Log, Tree::Hot, Tree::Cold];
+}
+
+impl Engine {
+    fn tree(&self, tree: Tree) -> &Keyspace {
+        match tree {
+            Tree::Rest => &self.rest,
+            Tree::Log => &self.log,
+            Tree::Hot => &self.hot,
+            Tree::Cold => &self.cold,
+        }
+    }
+}
+
+/// Rows that are written at once where nobody reads yet.
+const FILLED: usize = 2_000;
+
+/// A new store that is filled from a backup.
+pub(crate) struct Filling<'a> {
+    store: &'a Embedded,
+    engine: Arc<Engine>,
+    batch: OwnedWriteBatch,
+    rows: usize,
+}
+
+impl Filling<'_> {
+    pub(crate) fn put(&mut self, tree: Tree, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        self.batch.insert(self.engine.tree(tree), key, value);
+        self.rows += 1;
+        if self.rows < FILLED { Ok(()) } else { self.write() }
+    }
+
+    fn write(&mut self) -> Result<(), StoreError> {
+        self.rows = 0;
+        let batch = std::mem::replace(&mut self.batch, self.engine.db.batch());
+        batch.commit().map_err(|error| self.store.fault("restoring", error))
+    }
+
+    /// Everything is durable.
+    pub(crate) fn end(mut self) -> Result<(), StoreError> {
+        self.write()?;
+        let durable = self.engine.db.persist(PersistMode::SyncAll);
+        durable.map_err(|error| self.store.fault("restoring", error))
+    }
+}
 
 /// The one row of a partition.
 #[derive(Clone, Debug, Default)]
-struct State {
-    epoch: Epoch,
-    version: u64,
-    log_end: Seq,
+pub(crate) struct State {
+    pub(crate) epoch: Epoch,
+    pub(crate) version: u64,
+    pub(crate) log_end: Seq,
     /// Messages up to this one are forgotten.
-    forgotten: Seq,
+    pub(crate) forgotten: Seq,
     dead_end: u64,
-    cursor: Cursor,
+    pub(crate) cursor: Cursor,
 }
 
 impl Embedded {
@@ -202,6 +259,39 @@ impl Embedded {
             self.fault(step, error)
         })?;
         Ok(answer)
+    }
+
+    /// The store in an error's words.
+    pub(crate) fn place(&self) -> String {
+        self.folder.place()
+    }
+
+    /// A store that nobody uses yet, to be filled.
+    pub(crate) fn filling(&self) -> Result<Filling<'_>, StoreError> {
+        let engine = self.engine()?;
+        let batch = engine.db.batch();
+        Ok(Filling { store: self, engine, batch, rows: 0 })
+    }
+
+    /// The rows of all partitions.
+    pub(crate) fn states(&self) -> Result<BTreeMap<u32, State>, StoreError> {
+        let engine = self.engine()?;
+        self.states_at(&engine, &engine.db.snapshot())
+    }
+
+    fn states_at(
+        &self,
+        engine: &Engine,
+        snapshot: &fjall::Snapshot,
+    ) -> Result<BTreeMap<u32, State>, StoreError> {
+        let mut all = BTreeMap::new();
+        self.each(snapshot, &engine.rest, &[STATE], |key, value| {
+            let number = key.get(1..5).and_then(|bytes| bytes.try_into().ok());
+            let number = number.ok_or(CodecError::Damaged("it is of no partition"))?;
+            all.insert(u32::from_be_bytes(number), State::decode(value)?);
+            Ok(())
+        })?;
+        Ok(all)
     }
 
     fn state(&self, engine: &Engine, partition: u32) -> Result<Option<State>, StoreError> {
@@ -564,15 +654,22 @@ impl<M: Content> Store<M> for Embedded {
     }
 
     fn partitions(&self) -> Result<Vec<u32>, StoreError> {
+        Ok(self.states()?.into_keys().collect())
+    }
+
+    /// A snapshot is of one moment across all trees, and holds nobody up.
+    fn backup(&self, to: &mut BackupWriter<'_>) -> Result<(), BackupError> {
         let engine = self.engine()?;
-        let mut all = Vec::new();
-        self.each(&engine.db.snapshot(), &engine.rest, &[STATE], |key, _| {
-            let number = key.get(1..5).and_then(|bytes| bytes.try_into().ok());
-            let number = number.ok_or(CodecError::Damaged("it is of no partition"))?;
-            all.push(u32::from_be_bytes(number));
-            Ok(())
-        })?;
-        Ok(all)
+        let snapshot = engine.db.snapshot();
+        to.moment(&self.states_at(&engine, &snapshot)?)?;
+        for tree in Tree::ALL {
+            for row in snapshot.iter(engine.tree(tree)) {
+                let (key, value) =
+                    row.into_inner().map_err(|error| self.fault("reading", error))?;
+                to.row(tree, &key, &value)?;
+            }
+        }
+        Ok(to.rows_end()?)
     }
 }
 
@@ -581,7 +678,7 @@ impl State {
         Outcome::Conflict { epoch: self.epoch, version: self.version, log_end: self.log_end }
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         bytes(|to| {
             let mut w = Writer::new(to);
             w.number(self.epoch.0).number(self.version).number(self.log_end.0);
@@ -590,7 +687,7 @@ impl State {
         })
     }
 
-    fn decode(bytes: &[u8]) -> Result<State, CodecError> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<State, CodecError> {
         let mut r = Reader::new(bytes)?;
         let (epoch, version, log_end) = (Epoch(r.number()?), r.number()?, Seq(r.number()?));
         let (forgotten, dead_end) = (Seq(r.number()?), r.number()?);
@@ -657,7 +754,7 @@ fn put_hot(hot: Option<&[u8]>, to: &mut Vec<u8>) {
 }
 
 /// A header with the hot part; none for a row without a state.
-fn hot_row(bytes: &[u8]) -> Result<(Header, Option<&[u8]>), CodecError> {
+pub(crate) fn hot_row(bytes: &[u8]) -> Result<(Header, Option<&[u8]>), CodecError> {
     let (header, rest) = codec::header(bytes)?;
     match rest.split_first() {
         Some((1, hot)) => Ok((header, Some(hot))),

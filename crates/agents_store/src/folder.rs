@@ -121,7 +121,8 @@ fn locked(lock: &File) -> Result<(), TryLockError> {
     lock.try_lock()
 }
 
-fn place(path: &Path) -> String {
+/// The store of a folder in an error's words.
+pub(crate) fn place(path: &Path) -> String {
     format!("the store {}", path.display())
 }
 

@@ -37,6 +37,7 @@
 //! # Ok::<(), agents_store::StoreError>(())
 //! ```
 
+mod backup;
 mod codec;
 mod content;
 mod embedded;
@@ -45,6 +46,9 @@ mod memory;
 mod postgres;
 mod store;
 
+pub use backup::{
+    Backed, BackedPartition, BackupError, BackupWriter, check_backup, check_restore, restore,
+};
 pub use content::Content;
 pub use embedded::{Durability, Embedded, EmbeddedSpec};
 pub use memory::Memory;

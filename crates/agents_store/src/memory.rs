@@ -9,6 +9,7 @@ use agents::{
     RowWrite, Seq, Snapshot, StateWrite, Timer, TimerName,
 };
 
+use crate::backup::{BackupError, BackupWriter};
 use crate::content::Content;
 use crate::store::{
     DeadRow, FORGOTTEN_MAX, LogPart, NOBODY, Store, StoreError, listed, remembered,
@@ -200,6 +201,12 @@ impl<M: Content> Store<M> for Memory<M> {
 
     fn partitions(&self) -> Result<Vec<u32>, StoreError> {
         Ok(self.all().keys().copied().collect())
+    }
+
+    fn backup(&self, _: &mut BackupWriter<'_>) -> Result<(), BackupError> {
+        let place = "the store in memory".to_owned();
+        let cause = "nothing is kept there that could be restored: serve from a folder".to_owned();
+        Err(StoreError::Unusable { place, cause }.into())
     }
 }
 

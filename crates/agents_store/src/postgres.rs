@@ -22,6 +22,7 @@ use tpcc::Config;
 use self::rows::{Sent, number, of_number, of_partition, partition_of};
 use self::session::{Fault, Params, Session};
 pub use self::table::{Table, TableRow, TableSpec};
+use crate::backup::{BackupError, BackupWriter};
 use crate::codec::{self, CodecError};
 use crate::content::Content;
 use crate::store::{
@@ -519,6 +520,14 @@ impl<M: Content> Store<M> for PostgresStore {
             partition_of(row.get(0)).map_err(|error| self.damaged("a partition's row", &error))
         };
         rows.iter().map(number).collect()
+    }
+
+    fn backup(&self, _: &mut BackupWriter<'_>) -> Result<(), BackupError> {
+        let cause = format!(
+            "PostgreSQL makes its own backups: pg_dump --schema={} (docs/agents-rules.md)",
+            self.schema
+        );
+        Err(StoreError::Unusable { place: "the store".to_owned(), cause }.into())
     }
 }
 

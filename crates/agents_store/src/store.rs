@@ -5,6 +5,7 @@ use agents::{
     Outgoing, Row, Seq, Snapshot,
 };
 
+use crate::backup::{BackupError, BackupWriter};
 use crate::content::Content;
 
 /// A store of partitions of agents. Dropping it closes it: what was answered [`Outcome::Written`] is
@@ -107,6 +108,12 @@ pub trait Store<M: Content>: Send + Sync {
     /// # Errors
     /// They could not be read.
     fn partitions(&self) -> Result<Vec<u32>, StoreError>;
+
+    /// Adds all partitions as they are at one moment to a backup, while others write.
+    ///
+    /// # Errors
+    /// The store has no backups of this kind, with the way that it has; it cannot be read; or nobody takes the backup.
+    fn backup(&self, to: &mut BackupWriter<'_>) -> Result<(), BackupError>;
 }
 
 /// A part of the kept messages.

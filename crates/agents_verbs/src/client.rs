@@ -1,6 +1,6 @@
 //! The verbs that ask a running server: each is one request or a few, so that other programs can do the same.
 
-use std::io::Read;
+use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -78,10 +78,19 @@ impl From<Failure> for Unanswered {
 
 impl Client {
     pub(crate) fn new(args: &ServerArgs) -> Result<Client, Failure> {
+        Client::within(args, Duration::from_secs(60))
+    }
+
+    /// A client whose answers may take long.
+    pub(crate) fn without_haste(args: &ServerArgs) -> Result<Client, Failure> {
+        Client::within(args, Duration::from_secs(24 * 3_600))
+    }
+
+    fn within(args: &ServerArgs, body: Duration) -> Result<Client, Failure> {
         let config = ureq::Agent::config_builder()
             .timeout_connect(Some(Duration::from_secs(10)))
             .timeout_recv_response(Some(Duration::from_secs(60)))
-            .timeout_recv_body(Some(Duration::from_secs(60)));
+            .timeout_recv_body(Some(body));
         Ok(Client(args.asked().way(config, URL)?))
     }
 
@@ -142,6 +151,52 @@ impl Client {
         id: Option<&str>,
         body: Option<&Value>,
     ) -> Result<T, Unanswered> {
+        let response = self.response(method, place, id, body)?;
+        let status = response.status().as_u16();
+        let mut text = String::new();
+        let read = response.into_body().into_reader().take(ANSWER_MAX).read_to_string(&mut text);
+        read.map_err(|error| Failure::Machine(format!("{}: {error}", self.0.url)))?;
+        if (200..300).contains(&status) {
+            return Ok(serde_json::from_str(&text).map_err(|error| self.strange(status, &error))?);
+        }
+        Err(self.refused(status, &text))
+    }
+
+    /// Copies the bytes of an answer.
+    ///
+    /// # Errors
+    /// As of [`Client::ask`]; or they cannot be written, which `wrong` tells.
+    pub(crate) fn copy(
+        &self,
+        place: &str,
+        to: &mut dyn Write,
+        wrong: &dyn Fn(io::Error) -> Failure,
+    ) -> Result<(), Failure> {
+        let response = self.response("GET", place, None, None).map_err(|it| it.failure)?;
+        let status = response.status().as_u16();
+        let mut from = response.into_body().into_reader();
+        let unread = |error: io::Error| Failure::Machine(format!("{}: {error}", self.0.url));
+        if status != 200 {
+            let mut text = String::new();
+            from.take(ANSWER_MAX).read_to_string(&mut text).map_err(unread)?;
+            return Err(self.refused(status, &text).failure);
+        }
+        let mut part = vec![0; 64 << 10];
+        loop {
+            match from.read(&mut part).map_err(unread)? {
+                0 => return Ok(()),
+                len => to.write_all(&part[..len]).map_err(wrong)?,
+            }
+        }
+    }
+
+    fn response(
+        &self,
+        method: &str,
+        place: &str,
+        id: Option<&str>,
+        body: Option<&Value>,
+    ) -> Result<ureq::http::Response<ureq::Body>, Unanswered> {
         let mut request =
             ureq::http::Request::builder().method(method).uri(format!("{}{place}", self.0.url));
         if let Some(said) = &self.0.authorization {
@@ -157,31 +212,35 @@ impl Client {
             None if method == "POST" => self.0.agent.run(request.body("").map_err(wrong)?),
             None => self.0.agent.run(request.body(()).map_err(wrong)?),
         };
-        let response = sent.map_err(|error| {
+        let unanswered = |error: ureq::Error| {
             self.0.unanswered(&error, "--url", "sekisho agents serve rules.toml")
-        })?;
-        let status = response.status().as_u16();
-        let mut text = String::new();
-        let read = response.into_body().into_reader().take(ANSWER_MAX).read_to_string(&mut text);
-        read.map_err(|error| Failure::Machine(format!("{}: {error}", self.0.url)))?;
-        let strange = |error: serde_json::Error| {
-            Failure::Usage(format!(
-                "{}: status {status}, and no answer of agents of this version ({error}): are they there?",
-                self.0.url
-            ))
         };
-        if (200..300).contains(&status) {
-            return Ok(serde_json::from_str(&text).map_err(strange)?);
-        }
-        let told: Value = serde_json::from_str(&text).map_err(strange)?;
+        Ok(sent.map_err(unanswered)?)
+    }
+
+    fn strange(&self, status: u16, error: &serde_json::Error) -> Failure {
+        Failure::Usage(format!(
+            "{}: status {status}, and no answer of agents of this version ({error}): are they there?",
+            self.0.url
+        ))
+    }
+
+    /// The cause that a server tells.
+    fn refused(&self, status: u16, text: &str) -> Unanswered {
+        let told: Value = match serde_json::from_str(text) {
+            Ok(told) => told,
+            Err(error) => return self.strange(status, &error).into(),
+        };
         let cause = told["error"].as_str().unwrap_or("no cause was told").to_owned();
         let failure = match status {
             401 => Failure::Usage(format!(
                 "{cause}; `--access-token-file FILE` or ${ACCESS_TOKEN} has it"
             )),
+            // It never will.
+            501 => Failure::Usage(format!("{}: {cause}", self.0.url)),
             500.. => Failure::Machine(format!("{}: {cause}", self.0.url)),
             _ => Failure::Usage(cause),
         };
-        Err(Unanswered { status: Some(status), failure })
+        Unanswered { status: Some(status), failure }
     }
 }

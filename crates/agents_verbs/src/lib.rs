@@ -3,6 +3,7 @@
 #![expect(missing_debug_implementations, reason = "arguments are parsed once; nobody prints them")]
 
 mod ask;
+mod backup;
 mod client;
 mod csv;
 mod dead;
@@ -49,6 +50,7 @@ At its address (docs/agents.md):
   POST /rules                   read the file anew; ?dry_run=true only tells
   GET /notifications            a stream; ?after=N goes on behind one
   GET /dead, /undelivered       what failed; POST .../resend sends it again
+  GET /backup                   all of it, as of one moment
   /metrics, /healthz, /readyz
 
 Examples:
@@ -69,6 +71,8 @@ Examples:
 Example:
   sekisho agents explain rules.toml")]
     Explain(explain::ExplainArgs),
+    Backup(backup::BackupArgs),
+    Restore(backup::RestoreArgs),
     Put(ask::PutArgs),
     Send(ask::SendArgs),
     Get(ask::GetArgs),
@@ -96,6 +100,8 @@ pub fn formats() -> Vec<Format> {
         Format::of_answer::<dead::DeadList>(),
         Format::of_answer::<dead::Resent>(),
         Format::of_answer::<moved::Moved>(),
+        Format::of_answer::<backup::BackedUp>(),
+        Format::of_answer::<backup::Restored>(),
         Format::of_answer::<reload::Reloaded>(),
         Format::of_answer::<user::UserMade<'_>>(),
         Format::of_answer::<why::Why>(),
@@ -112,6 +118,8 @@ pub fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdic
         What::Serve(args) => serve::run(args, session, out),
         What::Init(args) => init::run(args, out),
         What::Explain(args) => explain::run(args, out),
+        What::Backup(args) => backup::backup(args, out),
+        What::Restore(args) => backup::run_restore(args, out),
         What::Put(args) => ask::put(args, out),
         What::Send(args) => ask::send(args, out),
         What::Get(args) => ask::get(args, out),

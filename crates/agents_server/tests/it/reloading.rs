@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use agents::{Append, Commit, Key, LoadWay, Notification, Outcome, Outgoing, Row, Seq, Snapshot};
 use agents_rules::{Message, Rules};
 use agents_server::{RulesFile, Server, ServerSpec};
-use agents_store::{DeadRow, LogPart, Memory, Store, StoreError};
+use agents_store::{BackupError, BackupWriter, DeadRow, LogPart, Memory, Store, StoreError};
 use serde_json::Value;
 
 use crate::delivering::{accepted, spec};
@@ -174,6 +174,10 @@ impl Store<Message> for Shut {
 
     fn partitions(&self) -> Result<Vec<u32>, StoreError> {
         self.own.partitions()
+    }
+
+    fn backup(&self, to: &mut BackupWriter<'_>) -> Result<(), BackupError> {
+        self.own.backup(to)
     }
 }
 

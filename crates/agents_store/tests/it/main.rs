@@ -15,6 +15,7 @@ mod simulated;
 #[path = "../../../agents/tests/it/world.rs"]
 mod world;
 
+mod backup;
 mod embedded;
 mod killed;
 mod places;

@@ -43,7 +43,8 @@ enum Held {
 use Held::{Here, In};
 
 /// Every verb that has `--json`. A verb may stand in several lines.
-const JSON: [(&str, Held); 90] = [
+const JSON: [(&str, Held); 92] = [
+    ("agents backup", In("agents_backup", "agents-backup")),
     ("agents dead list", In("agents_asked", "agents-dead")),
     ("agents dead resend", In("agents_asked", "agents-resent")),
     ("agents delete", In("agents_asked", "agents-accepted")),
@@ -54,6 +55,7 @@ const JSON: [(&str, Held); 90] = [
     ("agents init", In("agents_database", "agents-init")),
     ("agents put", In("agents_asked", "agents-accepted")),
     ("agents reload", In("agents_asked", "agents-reload")),
+    ("agents restore", In("agents_backup", "agents-restore")),
     ("agents send", In("agents_asked", "agents-accepted")),
     ("agents serve", In("serving_agents", "agents-serve")),
     ("agents try", In("agents_asked", "agents-try")),

@@ -8,6 +8,7 @@
 mod browser;
 
 mod agents_asked;
+mod agents_backup;
 mod agents_database;
 mod agents_page;
 mod approximate;

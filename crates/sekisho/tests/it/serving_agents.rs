@@ -93,7 +93,7 @@ pub(crate) fn request(
 }
 
 #[track_caller]
-fn state(address: &str, agent: &str) -> Value {
+pub(crate) fn state(address: &str, agent: &str) -> Value {
     let (_, text) = request(address, &format!("GET /agents/{agent}"), &[], "").expect("an answer");
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }

@@ -129,7 +129,8 @@ pub(crate) fn prepare(folder: &Path) {
 }
 
 /// The verbs whose examples are run.
-const KNOWN: [&str; 80] = [
+const KNOWN: [&str; 82] = [
+    "agents backup",
     "agents dead list",
     "agents dead resend",
     "agents delete",
@@ -140,6 +141,7 @@ const KNOWN: [&str; 80] = [
     "agents init",
     "agents put",
     "agents reload",
+    "agents restore",
     "agents send",
     "agents serve",
     "agents try",

@@ -165,7 +165,7 @@ fn of_agents(folder: &Path, line: &str, codes: &[i32], address: &str, database: 
             serving_agents::serves(folder, &line);
         }
         Some("init") => works_on(folder, database, line, codes),
-        Some("explain" | "user") => works(folder, line, codes),
+        Some("explain" | "restore" | "user") => works(folder, line, codes),
         _ => {
             // Others that come later are about alice: it is another one that ends.
             let line = line.replace("delete alice", "delete nobody");
