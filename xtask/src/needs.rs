@@ -50,6 +50,11 @@ const NEEDS: &[Need] = &[
         reason: "it brings the PostgreSQL that machines without one fetch, and the JDBC driver",
     },
     Need {
+        programs: &["etcd"],
+        package: "etcd-server",
+        reason: "a private etcd keeps a bulletin board",
+    },
+    Need {
         programs: &["psql"],
         package: "postgresql-client",
         reason: "libpq is driven by it, before the gate for PostgreSQL",
@@ -241,6 +246,7 @@ mod tests {
                 "python3-venv",
                 "postgresql",
                 "maven",
+                "etcd-server",
                 "postgresql-client",
                 "golang-go",
                 "default-jdk-headless",

@@ -3,10 +3,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+#[cfg(feature = "cassandra")]
+use crate::on_cassandra::OnCassandra;
+use crate::on_etcd::OnEtcd;
 use crate::on_jungle::OnJungle;
 use crate::on_postgres::OnPostgres;
 use crate::on_sqlite::OnSqlite;
 use crate::post::{Durability, Store, StoreError};
+
+/// True if this build has a client of Cassandra: the feature `cassandra`.
+pub const HAS_CASSANDRA: bool = cfg!(feature = "cassandra");
 
 /// A store with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +23,10 @@ pub enum Choice {
     Sqlite(PathBuf),
     /// The PostgreSQL at an address, `postgres://user:password@host:port/database`.
     Postgres(String),
+    /// The Cassandra at an address, `HOST:PORT/KEYSPACE`; a build without the feature `cassandra` has no client of it.
+    Cassandra(String),
+    /// The etcd at an address, `HOST:PORT/PREFIX`; it has the strict class alone.
+    Etcd(String),
 }
 
 impl Choice {
@@ -26,6 +36,8 @@ impl Choice {
             Self::Jungle(_) => "jungle",
             Self::Sqlite(_) => "sqlite",
             Self::Postgres(_) => "postgres",
+            Self::Cassandra(_) => "cassandra",
+            Self::Etcd(_) => "etcd",
         }
     }
 
@@ -38,6 +50,9 @@ impl Choice {
             (Self::Sqlite(_), Durability::Relaxed) => "WAL, synchronous normal",
             (Self::Postgres(_), Durability::Strict) => "synchronous_commit on",
             (Self::Postgres(_), Durability::Relaxed) => "synchronous_commit off",
+            (Self::Cassandra(_), Durability::Strict) => "commitlog_sync batch",
+            (Self::Cassandra(_), Durability::Relaxed) => "commitlog_sync periodic, 10 s",
+            (Self::Etcd(_), _) => "each write synced",
         }
     }
 
@@ -50,6 +65,15 @@ impl Choice {
             Self::Jungle(folder) => Arc::new(OnJungle::open(folder, durability).await?),
             Self::Sqlite(folder) => Arc::new(OnSqlite::open(folder, durability)?),
             Self::Postgres(url) => Arc::new(OnPostgres::open(url, durability).await?),
+            #[cfg(feature = "cassandra")]
+            Self::Cassandra(place) => Arc::new(OnCassandra::open(place, durability).await?),
+            #[cfg(not(feature = "cassandra"))]
+            Self::Cassandra(_) => {
+                let cause =
+                    "this build has no client of it; build with `--features cassandra`".into();
+                return Err(StoreError::Open { store: "cassandra", cause });
+            }
+            Self::Etcd(place) => Arc::new(OnEtcd::open(place, durability).await?),
         })
     }
 }

@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio_postgres::{Client, NoTls, Row, Statement};
 
 use crate::post::{Durability, Message, Outcome, Pending, Span, Store, StoreError, Thread, Write};
+use crate::waiting::{Room, Waiting};
 
 const STORE: &str = "postgres";
 /// Connections, by turns.
 const CONNECTIONS: usize = 16;
-/// The most statements that wait.
-const WAITING: usize = 10_000;
 
 const SCHEMA: &str = "
     CREATE TABLE IF NOT EXISTS threads (id bigint PRIMARY KEY, time bigint NOT NULL, author text NOT NULL,
@@ -23,7 +22,7 @@ const SCHEMA: &str = "
 pub(crate) struct OnPostgres {
     lanes: Vec<Lane>,
     turn: AtomicUsize,
-    waiting: AtomicUsize,
+    room: Room,
 }
 
 /// A connection with its statements.
@@ -152,43 +151,30 @@ impl OnPostgres {
         for _ in 0..CONNECTIONS {
             lanes.push(Lane::connect(url, durability).await.map_err(open)?);
         }
-        Ok(Self { lanes, turn: AtomicUsize::new(0), waiting: AtomicUsize::new(0) })
+        Ok(Self { lanes, turn: AtomicUsize::new(0), room: Room::default() })
     }
 
-    /// The next connection, unless too much waits.
-    fn lane(&self) -> Result<Waiting<'_>, StoreError> {
-        let waiting = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let lane = &self.lanes[self.turn.fetch_add(1, Ordering::Relaxed) % self.lanes.len()];
-        let waits = Waiting { lane, waiting: &self.waiting };
-        if waiting >= WAITING {
-            return Err(StoreError::Busy(format!("{WAITING} statements wait already")));
-        }
-        Ok(waits)
-    }
-}
-
-/// A statement that waits for its answer; counted until it is dropped.
-struct Waiting<'a> {
-    lane: &'a Lane,
-    waiting: &'a AtomicUsize,
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    /// The next connection, with a place for as long as its answer is waited for; refused if too much waits.
+    fn lane(&self) -> Result<(&Lane, Waiting<'_>), StoreError> {
+        let place = self.room.enter()?;
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        Ok((&self.lanes[turn % self.lanes.len()], place))
     }
 }
 
 impl Store for OnPostgres {
     fn write(&self, write: Write) -> Pending<'_, Outcome> {
         // The order is that of ids, wherever a statement overtakes another.
-        Box::pin(async move { self.lane()?.lane.write(write).await.map_err(failed) })
+        Box::pin(async move {
+            let (lane, _place) = self.lane()?;
+            lane.write(write).await.map_err(failed)
+        })
     }
 
     fn threads(&self, span: Span, limit: usize) -> Pending<'_, Vec<Thread>> {
         Box::pin(async move {
-            let waits = self.lane()?;
-            let (lane, limit) = (waits.lane, limit as i64);
+            let (lane, _place) = self.lane()?;
+            let limit = limit as i64;
             let rows = match span {
                 Span::After(id) => {
                     lane.client.query(&lane.threads_after, &[&limit, &(id as i64)]).await
@@ -210,8 +196,8 @@ impl Store for OnPostgres {
         limit: usize,
     ) -> Pending<'_, Option<(Thread, Vec<Message>)>> {
         Box::pin(async move {
-            let waits = self.lane()?;
-            let (lane, thread, limit) = (waits.lane, thread as i64, limit as i64);
+            let (lane, _place) = self.lane()?;
+            let (thread, limit) = (thread as i64, limit as i64);
             let rows = match span {
                 Span::After(id) => {
                     let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use board::{Board, Choice, Durability, Server, Span};
 use postgres::{Private, Settings};
 use rand_core::Rng;
+use rivals::Lent;
 
 use crate::places::Place;
 use crate::serving::agent;
@@ -228,6 +229,51 @@ fn a_killed_postgres_keeps_what_it_acknowledged() {
         println!("postgres, {durability:?}: {lost} of {all} acknowledged were lost");
         private.stop().unwrap();
     }
+}
+
+/// Servers with a log of their own, which are killed: it is given to the kernel before they answer.
+fn killed_servers(name: &str, durability: Durability, start: impl FnOnce() -> Lent) {
+    let mut server = start();
+    let choice = match name {
+        "etcd" => Choice::Etcd(format!("{}/killed", server.address())),
+        _ => Choice::Cassandra(format!("{}/killed", server.address())),
+    };
+    let mut chance = workload::stream(1, 2);
+    let (mut all, mut lost) = (0, 0);
+    for round in 0..rounds().min(8) {
+        let at = format!("{name}, {durability:?}, round {round}");
+        let listen = "127.0.0.1:0".parse().unwrap();
+        let board = Server::start(listen, &choice, durability).unwrap();
+        if round == 0 {
+            assert_eq!(board.open("ann", "to kill").unwrap(), 1);
+        }
+        let address = board.address().to_string();
+        let span = Duration::from_millis(300 + chance.next_u64() % 500);
+        let (told, killed) = pressed(&address, round, span, || server.kill().unwrap());
+        assert!(!told.is_empty(), "{at}: somebody was answered in {span:?}");
+        // Its store is gone, so that it cannot say what is stored.
+        assert!(board.stop().is_err(), "{at}");
+        server.restart().unwrap();
+        lost += held(&told, &stored(&choice, durability), killed, None, &at);
+        all += told.len();
+    }
+    println!("{name}, {durability:?}: {lost} of {all} acknowledged were lost");
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_killed_etcd_keeps_what_it_acknowledged() {
+    let start = || Lent::etcd(&rivals::Settings::default(), None).unwrap();
+    killed_servers("etcd", Durability::Strict, start);
+}
+
+#[cfg(feature = "cassandra")]
+#[test]
+fn a_killed_cassandra_keeps_what_it_acknowledged() {
+    use rivals::CommitLog;
+    let settings = rivals::Settings::default();
+    let start = |commit_log| move || Lent::cassandra(&settings, commit_log, 512).unwrap();
+    killed_servers("cassandra", Durability::Strict, start(CommitLog::Batch));
 }
 
 /// The checks themselves: what is lost, twice or out of order is found.

@@ -1,12 +1,13 @@
-//! Stores for a test: a folder of its own, and a private PostgreSQL with a database for each board.
+//! Stores for a test: a folder of its own, and private servers with a database for each board.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use board::Choice;
+use board::{Choice, Durability};
 use pgtest::Bound;
 use postgres::{Private, Settings};
+use rivals::Lent;
 use tokio_postgres::NoTls;
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
@@ -23,14 +24,21 @@ impl Place {
         Self(folder)
     }
 
-    /// Every store there is.
-    pub(crate) async fn choices(&self) -> [Choice; 3] {
+    /// Every store that has a durability class.
+    pub(crate) async fn choices(&self, durability: Durability) -> Vec<Choice> {
         let database = database().await;
-        [
+        let mut all = vec![
             Choice::Jungle(self.0.join("jungle")),
             Choice::Sqlite(self.0.join("sqlite")),
             Choice::Postgres(database),
-        ]
+        ];
+        if durability == Durability::Strict {
+            all.push(etcd());
+        }
+        // Its start takes so long that it belongs to the long suite, which has the feature.
+        #[cfg(feature = "cassandra")]
+        all.push(cassandra(durability));
+        all
     }
 }
 
@@ -63,4 +71,28 @@ async fn database() -> String {
     client.batch_execute(&format!("CREATE DATABASE {name}")).await.unwrap();
     let (front, _) = url.rsplit_once('/').unwrap();
     format!("{front}/{name}")
+}
+
+/// A prefix of its own on the etcd of all tests.
+fn etcd() -> Choice {
+    static SERVER: OnceLock<Lent> = OnceLock::new();
+    let server = SERVER.get_or_init(|| Lent::etcd(&rivals::Settings::default(), None).unwrap());
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    Choice::Etcd(format!("{}/board{number}", server.address()))
+}
+
+/// A keyspace of its own on the Cassandra of all tests of a class.
+#[cfg(feature = "cassandra")]
+fn cassandra(durability: Durability) -> Choice {
+    use rivals::CommitLog;
+    static STRICT: OnceLock<Lent> = OnceLock::new();
+    static RELAXED: OnceLock<Lent> = OnceLock::new();
+    let (server, commit_log) = match durability {
+        Durability::Strict => (&STRICT, CommitLog::Batch),
+        Durability::Relaxed => (&RELAXED, CommitLog::Periodic),
+    };
+    let settings = rivals::Settings::default();
+    let server = server.get_or_init(|| Lent::cassandra(&settings, commit_log, 512).unwrap());
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    Choice::Cassandra(format!("{}/board{number}", server.address()))
 }

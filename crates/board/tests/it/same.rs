@@ -90,7 +90,7 @@ async fn every_store_gives_the_same_bytes() {
         assert_eq!(contents.faults, Vec::<String>::new(), "seed {seed}");
         for durability in [Durability::Strict, Durability::Relaxed] {
             let place = Place::new();
-            for choice in place.choices().await {
+            for choice in place.choices(durability).await {
                 let told = format!("seed {seed}, {choice:?}, {durability:?}");
                 let board = Board::on(choice.open(durability).await.unwrap()).await.unwrap();
                 let (outcomes, own) = run(&board, seed, 400).await;
@@ -169,7 +169,7 @@ async fn a_write_whose_client_has_gone_is_of_unknown_fate() {
 #[tokio::test]
 async fn texts_that_some_store_cannot_hold_are_refused_on_all() {
     let place = Place::new();
-    for choice in place.choices().await {
+    for choice in place.choices(Durability::Relaxed).await {
         let board = Board::on(choice.open(Durability::Relaxed).await.unwrap()).await.unwrap();
         let thread = board.open(0, "ann", "thread").await.unwrap();
         let long = "x".repeat(board::BODY_MAX + 1);
@@ -188,7 +188,7 @@ async fn texts_that_some_store_cannot_hold_are_refused_on_all() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_side_by_side_keep_the_order_of_ids() {
     let place = Place::new();
-    for choice in place.choices().await {
+    for choice in place.choices(Durability::Strict).await {
         let board = Board::on(choice.open(Durability::Strict).await.unwrap()).await.unwrap();
         let board = Arc::new(board);
         let thread = board.open(0, "ann", "thread").await.unwrap();
@@ -241,4 +241,24 @@ async fn a_store_that_cannot_be_had_says_why() {
     let nowhere = "postgres://nobody:none@127.0.0.1:1/none".to_owned();
     let refused = Choice::Postgres(nowhere).open(Durability::Strict).await.err().unwrap();
     assert!(refused.to_string().starts_with("postgres: "), "{refused}");
+    let nowhere = || Choice::Etcd("127.0.0.1:1/none".to_owned());
+    let refused = nowhere().open(Durability::Strict).await.err().unwrap();
+    assert!(refused.to_string().starts_with("etcd: 127.0.0.1:1: "), "{refused}");
+    let refused = nowhere().open(Durability::Relaxed).await.err().unwrap();
+    assert!(refused.to_string().contains("no relaxed class; use the strict one"), "{refused}");
+    let nowhere = Choice::Cassandra("127.0.0.1:1/none".to_owned());
+    let refused = nowhere.open(Durability::Strict).await.err().unwrap();
+    assert!(refused.to_string().starts_with("cassandra: "), "{refused}");
+}
+
+/// A class that the server was not started with is refused, not taken for the other.
+#[cfg(feature = "cassandra")]
+#[tokio::test]
+async fn a_cassandra_of_another_class_is_refused() {
+    let place = Place::new();
+    let choices = place.choices(Durability::Relaxed).await;
+    let choice = choices.last().unwrap();
+    let refused = choice.open(Durability::Strict).await.err().unwrap().to_string();
+    assert!(refused.contains("`commitlog_sync` is `periodic`"), "{refused}");
+    assert!(refused.contains("cassandra.yaml"), "{refused}");
 }
