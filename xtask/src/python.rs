@@ -79,7 +79,7 @@ impl Environment<'_> {
         let mut maturin = self.command("maturin")?;
         // Not --locked: a crate of ours that uses another library may add to the lock file.
         // Not --quiet: what it says tells that it goes on.
-        maturin.args(["develop", "--release"]);
+        maturin.args(["develop", "--profile", "tests"]);
         maturin.args(["--manifest-path", "python/Cargo.toml"]);
         maturin.env("CARGO_TARGET_DIR", self.folder.join("build"));
         listen(&mut maturin)
