@@ -1,8 +1,8 @@
 """Queueing models, solved by formula and by simulation, and records of runs, as pandas tables.
 
 ``solve`` and ``simulate`` answer a model, ``ask`` asks it about other loads and slots. ``read_runs``,
-``read_intervals`` and ``read_histogram`` read the records that ``sekisho measure`` keeps, and ``fit`` makes a
-model of them. Times are in seconds, rates per second.
+``read_intervals`` and ``read_histogram`` read the records that ``sekisho measure`` keeps, ``read_knees`` and
+``read_probes`` those of its searches for a knee, and ``fit`` makes a model of runs. Times are in seconds, rates per second.
 
 A model is a scenario (a dictionary, TOML text or the path of a file), or the path of a file of
 another tool: ``.jmva``, ``.lqn`` or ``.lqnx``. Both functions give a table with the columns
@@ -44,6 +44,8 @@ __all__ = [
     "fit",
     "read_histogram",
     "read_intervals",
+    "read_knees",
+    "read_probes",
     "read_runs",
     "simulate",
     "solve",
@@ -154,6 +156,37 @@ def read_runs(paths: PathLike | Iterable[PathLike]) -> pd.DataFrame:
     columns = ["File", "Run", "Target", "Class", "Clients", "Rate", "Completed", "Failed"]
     columns += ["X", "X_hw", "R", "R_hw", *quantiles, *bounds, "R_max", "Valid", "Faults"]
     return _frame(_native.runs(_files(paths)), columns, [*numbers, *quantiles])
+
+
+def read_knees(paths: PathLike | Iterable[PathLike]) -> pd.DataFrame:
+    """Read searches for a knee, as ``sekisho measure ... --knee 'p99<50ms'`` keeps them (``ID.knee.json``).
+
+    A row for each: the ``Limit`` as it was written, its ``Quantile`` and response ``R_limit`` [s]. ``Low`` and ``High`` are
+    the highest rate [1/s] at which the limit is believed to hold and the lowest at which it is believed to fail, each
+    seen by two probes, at it or beyond it: verdicts rest on these. ``Low_seen`` and ``High_seen`` are the ends that the
+    search tells; of one that was not ``Decided``, and says ``Why``, one probe may have seen them. NaN where there is none.
+    ``Elapsed`` [s], ``Probes`` and ``Interrupted`` say how it went.
+
+    Raises SekishoError, a ValueError, if a file is no record of a search.
+    """
+    numbers = ["R_limit", "Low", "High", "Low_seen", "High_seen", "Elapsed"]
+    columns = ["File", "Run", "Target", "Limit", "Quantile", "R_limit", "Low", "High"]
+    columns += ["Low_seen", "High_seen", "Decided", "Why", "Elapsed", "Probes", "Interrupted"]
+    return _frame(_native.knees(_files(paths)), columns, numbers)
+
+
+def read_probes(path: PathLike) -> pd.DataFrame:
+    """Read the probes of one search for a knee, in their order, their warm-up left out.
+
+    ``Rate`` [1/s]; ``Effort``, the length as a multiple of a usual probe's; ``Outcome``: ``holds``, ``fails``, ``straddles``,
+    ``too-few`` or ``invalid``. Requests ``Answered`` well, ``Late`` among them, and ``Failed``; ``R`` is the quantile of the
+    limit [s], with its 95 % interval from ``R_low`` to ``R_high``. ``attrs`` holds the ``limit``, its ``quantile`` and
+    ``limit_s``: ``table.plot.scatter(x="Rate", y="R")`` draws the search.
+    """
+    (file,) = _files(path)
+    numbers = ["Rate", "Answered", "Late", "Failed", "R", "R_low", "R_high"]
+    columns = ["Rate", "Effort", "Outcome", "Answered", "Late", "Failed", "R", "R_low", "R_high"]
+    return _frame(_native.probes(file), columns, numbers)
 
 
 def read_intervals(path: PathLike, document: str | None = None) -> pd.DataFrame:

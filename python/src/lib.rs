@@ -228,6 +228,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(records::runs, module)?)?;
     module.add_function(wrap_pyfunction!(records::histogram, module)?)?;
     module.add_function(wrap_pyfunction!(records::intervals, module)?)?;
+    module.add_function(wrap_pyfunction!(records::knees, module)?)?;
+    module.add_function(wrap_pyfunction!(records::probes, module)?)?;
     module.add_function(wrap_pyfunction!(records::fit, module)?)?;
     module.add_function(wrap_pyfunction!(records::ask, module)?)
 }

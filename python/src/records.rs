@@ -1,7 +1,8 @@
 //! Records of runs as tables, fits to them, and questions about other loads.
 
 use advise::{FitOptions, Fitted, Numbers, Point, Question, Scenario, SourceFit};
-use measure::{Estimate, Histogram, Judgement, LoadShape, Measures, RunRecord};
+use measure::knee::Knee;
+use measure::{Estimate, Histogram, Judgement, KneeRecord, LoadShape, Measures, RunRecord};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
@@ -57,6 +58,59 @@ pub(crate) fn runs(py: Python<'_>, files: Vec<File>) -> PyResult<String> {
             }
         }
         Ok(json!({ "rows": rows, "attrs": { "confidence": 0.95 } }).to_string())
+    })
+}
+
+fn read_knee((name, text): &File) -> PyResult<KneeRecord> {
+    measure::read_knee(text.as_bytes()).map_err(|error| wrong(format!("{name}: {error}")))
+}
+
+/// Searches for a knee as rows; gives JSON.
+#[pyfunction]
+pub(crate) fn knees(py: Python<'_>, files: Vec<File>) -> PyResult<String> {
+    py.detach(|| {
+        let row = |file: &File| {
+            let record = read_knee(file)?;
+            let (seen_low, seen_high) = record.knee.ends();
+            let believed = record.believed();
+            let why = match record.knee {
+                Knee::Inconclusive { why, .. } => Some(why),
+                _ => None,
+            };
+            Ok(json!({
+                "File": file.0, "Run": record.header.id, "Target": record.header.target,
+                "Limit": record.limit.text, "Quantile": record.limit.quantile,
+                "R_limit": record.limit.response_s, "Low": believed.low, "High": believed.high,
+                "Low_seen": seen_low, "High_seen": seen_high, "Decided": why.is_none(), "Why": why,
+                "Elapsed": record.elapsed_s, "Probes": record.probes.len(),
+                "Interrupted": record.interrupted,
+            }))
+        };
+        let rows = files.iter().map(row).collect::<PyResult<Vec<Value>>>()?;
+        Ok(json!({ "rows": rows, "attrs": { "confidence": 0.95 } }).to_string())
+    })
+}
+
+/// Probes of a search for a knee, one row each; gives JSON.
+#[pyfunction]
+pub(crate) fn probes(py: Python<'_>, file: File) -> PyResult<String> {
+    py.detach(|| {
+        let record = read_knee(&file)?;
+        let rows = record.probes.iter().map(|one| {
+            let seen = one.seen.as_ref();
+            let ends = seen.and_then(|seen| seen.interval_s);
+            json!({
+                "Rate": one.probe.rate, "Effort": one.probe.effort, "Outcome": one.outcome,
+                "Answered": seen.map(|seen| seen.answered), "Late": seen.map(|seen| seen.late),
+                "Failed": seen.map(|seen| seen.failed), "R": seen.and_then(|seen| seen.quantile_s),
+                "R_low": ends.map(|ends| ends[0]), "R_high": ends.map(|ends| ends[1]),
+            })
+        });
+        let attrs = json!({
+            "run": record.header.id, "limit": record.limit.text, "quantile": record.limit.quantile,
+            "limit_s": record.limit.response_s,
+        });
+        Ok(json!({ "rows": rows.collect::<Vec<_>>(), "attrs": attrs }).to_string())
     })
 }
 

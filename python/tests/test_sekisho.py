@@ -210,6 +210,7 @@ def test_the_example_in_the_documentation_works():
 
 
 RECORDS = [ROOT / "python/tests" / name for name in ("1.jsonl", "32.jsonl")]
+KNEES = ROOT / "fuzz/seeds/knee_record"
 
 
 def test_records_are_rows():
@@ -246,6 +247,26 @@ def test_histograms_and_intervals_are_those_of_the_run():
     assert steady.Completed.sum() == run.Completed["(all)"]
     with pytest.raises(sekisho.SekishoError, match="no class is called `2k`; there is 1k, 20k"):
         sekisho.read_histogram(RECORDS[1], "2k")
+
+
+def test_searches_for_a_knee_are_tables():
+    paths = [KNEES / "found.knee.json", KNEES / "undecided.knee.json"]
+    found, undecided = sekisho.read_knees(paths).itertuples()
+    assert (found.Limit, found.Quantile, found.R_limit) == ("p99<50ms", 0.99, 0.05)
+    assert found.Decided and (found.Low, found.High) == (found.Low_seen, found.High_seen)
+    assert found.Low < found.High and found.Why is None
+    # Its ends were seen once, and nothing is believed of them.
+    assert not undecided.Decided and undecided.Why == "budget"
+    assert undecided.Low_seen < undecided.High_seen
+    assert math.isnan(undecided.Low) and math.isnan(undecided.High)
+    probes = sekisho.read_probes(paths[0])
+    assert len(probes) == found.Probes and set(probes.Outcome) == {"holds", "fails"}
+    assert (probes[probes.Rate == found.Low].Outcome == "holds").all()
+    assert probes.attrs["limit_s"] == 0.05 and (probes.R_low <= probes.R).all()
+    with pytest.raises(sekisho.SekishoError, match="1.jsonl: line 1"):
+        sekisho.read_knees(RECORDS[0])
+    with pytest.raises(sekisho.SekishoError, match="found.knee.json"):
+        sekisho.read_runs(paths[0])
 
 
 def test_a_fit_finds_the_truth_and_is_a_model():

@@ -1,6 +1,6 @@
 //! Words on a search for the knee: its foreseen course, and where the knee was found.
 
-use measure::knee::{Knee, KneeSpec, Outcome, Probe, Why};
+use measure::knee::{Believed, Knee, KneeSpec, Outcome, Probe, Why};
 
 use crate::Verdict;
 use crate::text::{rate, time};
@@ -59,7 +59,7 @@ pub fn span(seconds: f64) -> String {
 }
 
 /// The verdict of a search and its sentence; `more` are options that give the generator more.
-pub fn finding(knee: &Knee, limit: &str, more: &str) -> (Verdict, String) {
+pub fn finding(knee: &Knee, believed: &Believed, limit: &str, more: &str) -> (Verdict, String) {
     match *knee {
         Knee::Between { low, high } => (
             Verdict::Holds,
@@ -72,7 +72,7 @@ pub fn finding(knee: &Knee, limit: &str, more: &str) -> (Verdict, String) {
             (Verdict::Fails, format!("{limit} fails even at {}, the lowest rate tried", rate(high)))
         }
         Knee::Inconclusive { why, .. } => {
-            let known = known(knee, limit);
+            let known = known(knee, believed, limit);
             let verdict = match why {
                 Why::Stopped => Verdict::Interrupted,
                 _ => Verdict::Inconclusive,
@@ -99,17 +99,22 @@ pub fn finding(knee: &Knee, limit: &str, more: &str) -> (Verdict, String) {
     }
 }
 
-/// The ends of a knee, as far as they are known, in words.
-pub fn known(knee: &Knee, limit: &str) -> String {
+/// The ends of a knee, as far as they are known, in words; those that were seen once are marked.
+pub fn known(knee: &Knee, believed: &Believed, limit: &str) -> String {
+    let told = |end: f64, believed: Option<f64>| match believed == Some(end) {
+        true => rate(end),
+        false => format!("{} (seen once)", rate(end)),
+    };
     match knee.ends() {
         (Some(low), Some(high)) => {
-            format!("{limit} holds at {} and fails at {}", rate(low), rate(high))
+            let (low, high) = (told(low, believed.low), told(high, believed.high));
+            format!("{limit} holds at {low} and fails at {high}")
         }
         (Some(low), None) => {
-            format!("{limit} holds at {}; no rate was seen to fail", rate(low))
+            format!("{limit} holds at {}; no rate was seen to fail", told(low, believed.low))
         }
         (None, Some(high)) => {
-            format!("{limit} fails at {}; no rate was seen to hold", rate(high))
+            format!("{limit} fails at {}; no rate was seen to hold", told(high, believed.high))
         }
         (None, None) => format!("no rate was seen to hold or fail {limit}"),
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use advise::{Rate, Span};
 use cli::text::{count, rate_estimate, time_estimate};
 use cli::{Failure, Verdict};
-use measure::knee::{Knee, Outcome as Held};
+use measure::knee::{Believed, Knee, Outcome as Held};
 use measure::limit::{Limit, answers};
 use measure::{Estimate, Judgement, Measures, RunRecord};
 
@@ -218,9 +218,15 @@ pub fn of_knees(limits: &[Expectation]) -> Result<(), Failure> {
     }
 }
 
-/// Holds a knee that was looked for under a limit against an expectation; the ends that were seen decide.
-pub fn expect_knee(expectation: &Expectation, knee: &Knee, under: &str) -> Outcome {
-    let (low, high) = knee.ends();
+/// Holds a knee that was looked for under a limit against an expectation; the ends that are believed decide, and not
+/// those that were seen once.
+pub fn expect_knee(
+    expectation: &Expectation,
+    knee: &Knee,
+    believed: &Believed,
+    under: &str,
+) -> Outcome {
+    let Believed { low, high } = *believed;
     let (above, below) = (low.unwrap_or(0.0), high.unwrap_or(f64::INFINITY));
     let limit = expectation.limit;
     let verdict = match expectation.side {
@@ -231,7 +237,7 @@ pub fn expect_knee(expectation: &Expectation, knee: &Knee, under: &str) -> Outco
         _ => Verdict::Inconclusive,
     };
     let middle = (above * below).sqrt();
-    let outcome = expectation.outcome(verdict, &cli::knee::known(knee, under));
+    let outcome = expectation.outcome(verdict, &cli::knee::known(knee, believed, under));
     outcome.found_between(middle, low.unwrap_or(f64::NAN), below)
 }
 

@@ -131,3 +131,28 @@ fn a_request_that_failed_is_later_than_any_limit() {
     assert!(told(&record, "p99<50ms").line.contains("70000 of 140000 requests failed"));
     assert!(told(&record, "p50<50ms").line.contains("about as many as may be late"));
 }
+
+/// The story: a limit on the knee held by an end of an undecided search that one probe had seen, in a bad moment.
+#[test]
+fn a_knee_is_held_by_the_ends_that_are_believed() {
+    use measure::knee::Why;
+    let knee = Knee::Inconclusive { low: Some(200.0), high: Some(220.0), why: Why::Budget };
+    let verdict = |limit: &str, low, high| {
+        let limit: Expectation = limit.parse().unwrap();
+        expect_knee(&limit, &knee, &Believed { low, high }, "p99<50ms")
+    };
+    for (limit, low, high, wanted) in [
+        ("knee>=100/s", None, None, Verdict::Inconclusive),
+        ("knee>=100/s", Some(100.0), None, Verdict::Holds),
+        ("knee>=200/s", Some(100.0), None, Verdict::Inconclusive),
+        ("knee>=400/s", None, Some(220.0), Verdict::Fails),
+        ("knee>=400/s", None, None, Verdict::Inconclusive),
+        ("knee<400/s", None, Some(400.0), Verdict::Holds),
+        ("knee<100/s", Some(100.0), None, Verdict::Fails),
+    ] {
+        let outcome = verdict(limit, low, high);
+        assert_eq!(outcome.verdict, wanted, "{limit}, {low:?}, {high:?}: {}", outcome.line);
+    }
+    let line = verdict("knee>=100/s", Some(200.0), Some(400.0)).line;
+    assert!(line.contains("holds at 200 /s and fails at 220 /s (seen once)"), "{line}");
+}

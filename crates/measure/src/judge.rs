@@ -228,6 +228,12 @@ impl RunRecord {
             faults.push(Fault::NoSteadyInterval);
         } else if all.completed == 0 {
             faults.push(Fault::NothingCompleted);
+            // Without a limit its lag is held against the responses, of which there are none.
+            let tells = |fault: &GeneratorLimit| {
+                limit.is_some() || !matches!(fault, GeneratorLimit::Lag { .. })
+            };
+            let limits = self.generator(&sheet, limit).into_iter().filter(tells);
+            faults.extend(limits.map(Fault::Generator));
         } else {
             faults.extend(self.generator(&sheet, limit).into_iter().map(Fault::Generator));
             match varies {

@@ -180,6 +180,23 @@ impl Knee {
     }
 }
 
+/// Ends of a knee that probes have seen often enough: at them, or beyond them, since what holds at a rate holds at lower
+/// ones. Verdicts rest on these; the ends of an undecided [`Knee`] may have been seen once.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Believed {
+    /// The highest rate at which the limit is believed to hold [1/s].
+    pub low: Option<f64>,
+    /// The lowest rate above that at which it is believed to fail [1/s].
+    pub high: Option<f64>,
+}
+
+impl Believed {
+    /// Those of a search with these parameters that has made these probes.
+    pub fn of(spec: &KneeSpec, told: &[(Probe, Outcome)]) -> Believed {
+        Search { spec: *spec, told: told.to_vec(), spent_s: 0.0 }.believed()
+    }
+}
+
 /// Why a search was inconclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -341,18 +358,26 @@ impl Search {
         Knee::Inconclusive { low, high, why: self.reason(why) }
     }
 
-    /// The nearest ends that were seen often enough, if they are as near to each other as an answer may be. What holds
-    /// at a rate holds at lower ones, so a probe beyond an end sees it too.
+    /// The nearest ends that were seen often enough, if they are as near to each other as an answer may be.
     fn answer(&self) -> Option<(f64, f64)> {
-        let ends = self.ends();
-        let (low, high) = (ends.low?, ends.high?);
-        let mut holds = self.rates_of(Outcome::Holds);
-        holds.retain(|rate| *rate <= low);
-        let mut fails = self.rates_of(Outcome::Fails);
-        fails.retain(|rate| *rate >= high);
-        let low = *holds.iter().rev().nth(SEEN - 1)?;
-        let high = *fails.get(SEEN - 1)?;
+        let Believed { low, high } = self.believed();
+        let (low, high) = (low?, high?);
         (high <= low * (1.0 + WIDTHS * self.spec.width)).then_some((low, high))
+    }
+
+    /// The nearest ends that were seen often enough. What holds at a rate holds at lower ones, so a probe beyond an end
+    /// sees it too.
+    pub fn believed(&self) -> Believed {
+        let ends = self.ends();
+        let low = ends.low.and_then(|low| {
+            let holds = self.rates_of(Outcome::Holds).into_iter().rev();
+            holds.skip_while(|rate| *rate > low).nth(SEEN - 1)
+        });
+        let high = ends.high.and_then(|high| {
+            let fails = self.rates_of(Outcome::Fails).into_iter();
+            fails.skip_while(|rate| *rate < high).nth(SEEN - 1)
+        });
+        Believed { low, high }
     }
 
     /// Where nothing but too few requests speaks against a rate, there is no contradiction.

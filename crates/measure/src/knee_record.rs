@@ -8,7 +8,7 @@ use std::io::{self, BufRead, Write};
 use serde::{Deserialize, Serialize};
 
 use crate::file::{self, Lines, ReadError};
-use crate::knee::{Knee, KneeSpec, Outcome, Probe};
+use crate::knee::{Believed, Knee, KneeSpec, Outcome, Probe};
 use crate::limit::{Limit, answers};
 use crate::{Interval, RunHeader, RunRecord, RunSummary};
 
@@ -95,6 +95,15 @@ pub struct EndRecord {
     pub intervals: Vec<Interval>,
     /// End of the run.
     pub summary: Option<RunSummary>,
+}
+
+impl KneeRecord {
+    /// The ends that its probes have seen often enough for a verdict.
+    pub fn believed(&self) -> Believed {
+        let told: Vec<(Probe, Outcome)> =
+            self.probes.iter().map(|one| (one.probe, one.outcome)).collect();
+        Believed::of(&self.spec, &told)
+    }
 }
 
 impl From<RunRecord> for EndRecord {
@@ -188,6 +197,15 @@ fn check(record: &KneeRecord) -> Result<(), String> {
             && !record.probes.iter().any(is_end)
         {
             return Err(format!("the limit is said to {word} at {end}/s, and no probe says so"));
+        }
+    }
+    let believed = record.believed();
+    let is_decided = !matches!(record.knee, Knee::Inconclusive { .. });
+    for (end, believed) in [(low, believed.low), (high, believed.high)] {
+        if let Some(end) = end.filter(|end| is_decided && Some(*end) != believed) {
+            return Err(format!(
+                "the knee is said to be decided, and no two probes say so of {end}/s"
+            ));
         }
     }
     for end in &record.ends {

@@ -250,3 +250,27 @@ fn an_end_that_sees_too_few_the_second_time_gets_more() {
     assert!(low <= 95.4 && 95.4 < high, "{found:?}");
     assert!(found.unwrap().probes.len() < 20);
 }
+
+/// The story: a limit on the knee was decided by an end of an undecided search that was seen once.
+#[test]
+fn what_was_seen_once_is_not_believed() {
+    let told = |all: &[(f64, Outcome)]| {
+        let all: Vec<_> =
+            all.iter().map(|&(rate, outcome)| (Probe { rate, effort: 1 }, outcome)).collect();
+        Believed::of(&SPEC, &all)
+    };
+    use Outcome::{Fails, Holds, Straddles};
+    let of = |low, high| Believed { low, high };
+    assert_eq!(told(&[]), of(None, None));
+    assert_eq!(told(&[(10.0, Holds), (20.0, Fails)]), of(None, None));
+    assert_eq!(told(&[(10.0, Holds), (10.0, Holds), (20.0, Fails)]), of(Some(10.0), None));
+    // A probe beyond an end sees it too.
+    let beyond = [(10.0, Holds), (15.0, Holds), (20.0, Fails), (40.0, Fails)];
+    assert_eq!(told(&beyond), of(Some(10.0), Some(40.0)));
+    // What contradicts itself, or was undecided since, is no end.
+    let doubted = [(10.0, Holds), (10.0, Holds), (20.0, Fails), (20.0, Fails), (20.0, Holds)];
+    assert_eq!(told(&doubted), of(Some(10.0), None));
+    let undecided =
+        [(10.0, Holds), (10.0, Straddles), (10.0, Straddles), (5.0, Holds), (5.0, Holds)];
+    assert_eq!(told(&undecided), of(Some(5.0), None));
+}

@@ -51,12 +51,15 @@ pub fn trusted(outcome: Outcome, record: &RunRecord, limit: &Limit) -> Outcome {
     if faults.iter().any(is_generator) { Outcome::Invalid } else { outcome }
 }
 
-/// True if requests that were sent in time are late by themselves too often.
+/// True if requests that were sent in time are late by themselves too often; those that are unanswered count.
 fn is_late_in_time(record: &RunRecord, limit: &Limit) -> bool {
     let beyond = |histogram: &Histogram, level: Duration| {
         let nanos = u64::try_from(level.as_nanos()).unwrap_or(u64::MAX);
         histogram.counts().filter(|&(value, _)| value > nanos).map(|(_, n)| n).sum::<u64>()
     };
+    let mut requests = Requests::default();
+    record.intervals.iter().for_each(|interval| requests.add(interval, record.header.warmup_s));
+    let unanswered = requests.unanswered_late(limit.response);
     let (mut late, mut lagged, mut all) = (0, 0, 0);
     for interval in record.steady() {
         lagged += beyond(&interval.lag, limit.response / 10);
@@ -66,8 +69,9 @@ fn is_late_in_time(record: &RunRecord, limit: &Limit) -> bool {
             all += class.total.len() + failed;
         }
     }
-    let own = late.saturating_sub(lagged) as f64;
-    own >= 0.5 * late as f64 && own > (1.0 - limit.quantile) * all as f64
+    let (late, all) = (late as f64 + unanswered, all as f64 + unanswered);
+    let own = (late - lagged as f64).max(0.0);
+    own >= 0.5 * late && own > (1.0 - limit.quantile) * all
 }
 
 /// Good answers of a run, one class (its place in the header) or all, held against a limit: the same analysis, in which

@@ -131,6 +131,8 @@ pub(crate) struct Requests {
 
 #[derive(Clone, Debug)]
 struct Block {
+    /// Requests that were begun in it.
+    begun: u64,
     /// Durations of good answers \[ns\], shortest first, each with the number of those as long or longer.
     bars: Vec<(u64, u64)>,
     answered: u64,
@@ -140,7 +142,7 @@ struct Block {
 }
 
 impl Block {
-    fn new(total: &Histogram, failed: u64) -> Block {
+    fn new(total: &Histogram, failed: u64, begun: u64) -> Block {
         let mut bars: Vec<(u64, u64)> = total.counts().collect();
         let mut longer = 0;
         for (_, count) in bars.iter_mut().rev() {
@@ -148,7 +150,7 @@ impl Block {
             *count = longer;
         }
         let answered = total.len();
-        Block { bars, answered, response_s: total.mean_s() * answered as f64, failed }
+        Block { begun, bars, answered, response_s: total.mean_s() * answered as f64, failed }
     }
 
     /// Number of requests that took longer than this \[ns\], or had no good answer.
@@ -169,42 +171,66 @@ impl Requests {
         self.ended += total.len() + failed;
         self.length_s += interval.length_s;
         if interval.start_s >= warmup_s - 1e-9 {
-            self.add_block(&total, failed);
+            self.push(&total, failed, interval.started);
         }
     }
 
     pub(crate) fn add_block(&mut self, total: &Histogram, failed: u64) {
+        self.push(total, failed, 0);
+    }
+
+    fn push(&mut self, total: &Histogram, failed: u64, begun: u64) {
         // Blocks without a request say nothing.
-        if total.len() + failed > 0 {
-            self.blocks.push(Block::new(total, failed));
+        if total.len() + failed + begun > 0 {
+            self.blocks.push(Block::new(total, failed, begun));
             self.whole.merge(total);
         }
     }
 
     /// One analysis, wrong with at most this probability on either side.
     pub(crate) fn decide(&self, limit: &Limit, error_rate: f64, when: When) -> Outcome {
-        if self.blocks.is_empty() {
+        let shares = Shares::of(self, limit, error_rate);
+        if shares.all.is_empty() {
             return Outcome::TooFew;
         }
-        let shares = Shares::of(self, limit, error_rate);
         shares.outcome(limit.quantile, when)
     }
 
-    /// Requests that were begun, had not ended at the end, and are more than the last limit's worth of
-    /// arrivals: so many are late for sure.
-    fn unanswered(&self, limit: Duration) -> f64 {
+    /// Requests that had not ended at the end and are late for sure.
+    pub(crate) fn unanswered_late(&self, limit: Duration) -> f64 {
+        self.unanswered(limit).iter().sum()
+    }
+
+    /// Of each block the requests that were begun, had not ended at the end, and are more than the last limit's worth of
+    /// arrivals: so many are late for sure. Where requests wait in one queue they are those that were begun last, but for
+    /// that worth of arrivals; those that were begun during the warm-up count in the first block.
+    fn unanswered(&self, limit: Duration) -> Vec<f64> {
+        let mut late = vec![0.0; self.blocks.len()];
         if self.length_s <= 0.0 {
-            return 0.0;
+            return late;
         }
         let recent = self.started as f64 / self.length_s * limit.as_secs_f64();
+        let mut recent = recent + 4.0 * recent.sqrt();
         let left = self.started.saturating_sub(self.ended) as f64;
-        (left - recent - 4.0 * recent.sqrt()).max(0.0)
+        let mut rest = (left - recent).max(0.0);
+        for (late, block) in late.iter_mut().zip(&self.blocks).rev() {
+            let passed = recent.min(block.begun as f64);
+            recent -= passed;
+            *late = (block.begun as f64 - passed).min(rest);
+            rest -= *late;
+        }
+        if let Some(first) = late.first_mut() {
+            *first += rest;
+        }
+        late
     }
 }
 
 /// Shares of requests beyond some levels, by blocks.
 struct Shares<'a> {
     requests: &'a Requests,
+    /// The blocks that have a request which ended or is late for sure, each with its place among all.
+    blocks: Vec<(usize, &'a Block)>,
     /// All requests of each block.
     all: Vec<f64>,
     total: f64,
@@ -214,13 +240,14 @@ struct Shares<'a> {
 
 impl<'a> Shares<'a> {
     fn of(requests: &'a Requests, limit: &Limit, error_rate: f64) -> Shares<'a> {
-        let blocks = requests.blocks.iter();
-        let mut all: Vec<f64> =
-            blocks.map(|block| (block.answered + block.failed) as f64).collect();
-        if let Some(last) = all.last_mut() {
-            *last += requests.unanswered(limit.response);
-        }
-        Shares { requests, total: all.iter().sum(), all, limit: limit.response, error_rate }
+        let unanswered = requests.unanswered(limit.response);
+        let of_block = |((at, block), late): ((usize, &'a Block), f64)| {
+            let all = (block.answered + block.failed) as f64 + late;
+            (all > 0.0).then_some(((at, block), all))
+        };
+        let blocks = requests.blocks.iter().enumerate().zip(unanswered);
+        let (blocks, all): (Vec<(usize, &Block)>, Vec<f64>) = blocks.filter_map(of_block).unzip();
+        Shares { requests, blocks, total: all.iter().sum(), all, limit: limit.response, error_rate }
     }
 
     fn outcome(&self, quantile: f64, when: When) -> Outcome {
@@ -272,12 +299,9 @@ impl<'a> Shares<'a> {
     /// Requests of each block that took longer than this, or had no good answer.
     fn beyond(&self, level: Duration) -> Vec<f64> {
         let nanos = u64::try_from(level.as_nanos()).unwrap_or(u64::MAX);
-        let blocks = self.requests.blocks.iter();
-        let mut hits: Vec<f64> = blocks.map(|block| block.beyond(nanos) as f64).collect();
-        if let Some(last) = hits.last_mut() {
-            *last += self.requests.unanswered(level.max(self.limit));
-        }
-        hits
+        let unanswered = self.requests.unanswered(level.max(self.limit));
+        let hits = |&(at, block): &(usize, &Block)| block.beyond(nanos) as f64 + unanswered[at];
+        self.blocks.iter().map(hits).collect()
     }
 
     /// By the maximal ergodic theorem, for the limit and for ten and a hundred times as much.
@@ -345,9 +369,9 @@ impl<'a> Shares<'a> {
 
     /// False if the mean response of the blocks is correlated over a good part of the run.
     fn is_mixed(&self) -> bool {
-        let blocks = &self.requests.blocks;
-        let sums: Vec<f64> = blocks.iter().map(|block| block.response_s).collect();
-        let counts: Vec<f64> = blocks.iter().map(|block| block.answered as f64).collect();
+        let blocks = &self.blocks;
+        let sums: Vec<f64> = blocks.iter().map(|(_, block)| block.response_s).collect();
+        let counts: Vec<f64> = blocks.iter().map(|(_, block)| block.answered as f64).collect();
         if counts.iter().sum::<f64>() <= 0.0 {
             return true;
         }

@@ -7,6 +7,9 @@ use measure::{
     Histogram, LittleVerdict, LoadShape, Phase, RunRecord, compare, compare_runs,
 };
 
+use measure::knee::Outcome;
+use measure::limit::{Limit, verdict};
+
 use crate::system::System;
 
 /// M/M/1 at 60 %: mean response 5 ms, 500 requests of a second.
@@ -324,6 +327,30 @@ fn empty_runs_are_faults_not_panics() {
     let judged = silent.judge(0.95);
     assert_eq!(judged.faults, [Fault::NothingCompleted]);
     assert_eq!((judged.all.response, judged.all.load_factor), (None, 0.0));
+    // The story: that nothing was completed hid that the generator had not asked either.
+    let mut late = silent;
+    late.header.load = LoadShape::Fixed { rate: 1000.0, in_flight_max: 10_000 };
+    let told = late.judge(0.95).faults;
+    let starts = |fault: &Fault| matches!(fault, Fault::Generator(GeneratorLimit::Starts { .. }));
+    assert!(told[0] == Fault::NothingCompleted && told.len() == 2 && starts(&told[1]), "{told:?}");
+}
+
+/// The story: a server that answered nothing was not told from a late generator, although nearly all requests had left in
+/// time.
+#[test]
+fn what_is_unanswered_and_left_in_time_is_late_by_itself() {
+    let silent = |lagged: u64| {
+        let mut record = System { arrivals_per_s: 1e-9, seconds: 20, ..SYSTEM }.record();
+        for interval in &mut record.intervals {
+            interval.started = 100;
+            (0..100 - lagged).for_each(|_| interval.lag.record(Duration::from_micros(10)));
+            (0..lagged).for_each(|_| interval.lag.record(Duration::from_millis(20)));
+        }
+        record.header.load = LoadShape::Fixed { rate: 100.0, in_flight_max: 10_000 };
+        verdict(&record, &Limit { quantile: 0.9, response: Duration::from_millis(50) })
+    };
+    assert_eq!(silent(10), Outcome::Fails);
+    assert_eq!(silent(90), Outcome::Invalid);
 }
 
 /// The story: a run of five seconds and one of twenty-five have intervals of other lengths in their records. They differed

@@ -225,3 +225,29 @@ fn a_few_requests_are_too_few_to_tell() {
         .collect();
     assert_eq!(outcomes, [Outcome::TooFew]);
 }
+
+/// The story: a server that was so far behind that it answered nothing while it was probed had seen "too few requests",
+/// and the search for its knee went on to a million requests a second.
+#[test]
+fn a_server_that_answers_nothing_fails() {
+    for (quantile, began_s) in [(0.9, 0.0), (0.99, 0.0), (0.9, 0.25), (0.5, 0.0)] {
+        let limit = Limit { quantile, response: Duration::from_millis(50) };
+        let (warmup, length) = (Duration::from_millis(125), Duration::from_millis(500));
+        let mut test = SequentialTest::new(limit, warmup, length);
+        let outcome = (0..25).find_map(|nth| {
+            let start_s = f64::from(nth) * 0.025;
+            let started = if start_s >= began_s { 25 } else { 0 };
+            test.observe(&interval(start_s, 0.025, Histogram::new(), started))
+        });
+        assert_eq!(outcome, Some(Outcome::Fails), "{quantile}, from {began_s} s on");
+        // Within the limit nobody is late.
+        let mut test = SequentialTest::new(limit, Duration::ZERO, Duration::from_millis(50));
+        let outcomes: Vec<Outcome> = (0..2)
+            .filter_map(|nth| {
+                test.observe(&interval(f64::from(nth) * 0.025, 0.025, Histogram::new(), 25))
+            })
+            .filter(|outcome| outcome.is_decided())
+            .collect();
+        assert_eq!(outcomes, []);
+    }
+}

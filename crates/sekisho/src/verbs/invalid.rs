@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use measure::{Fault, GeneratorLimit, Judgement, LoadShape, RunRecord, Until};
+use measure::{Course, Fault, GeneratorLimit, Judgement, LoadShape, RunRecord, Until};
 
 use super::typed::Typed;
 
@@ -85,6 +85,17 @@ impl Wanted {
                 "connections could not be opened: let them be kept (without `--no-keep-alive`), use \
                  fewer clients, or raise the limits with `ulimit -n`"
             }
+            Fault::Generator(_) if speed(run).is_some() && has_spare => {
+                self.threads = true;
+                "the generator was the limit, and has processors left: give it more threads; where they do not \
+                 suffice, replay the log more slowly (`--speed 0.5`) or at a rate (`--rate`), or share it among \
+                 several processes (`--part`)"
+            }
+            Fault::Generator(_) if speed(run).is_some() => {
+                self.less = true;
+                "the generator was the limit, and there is no processor left for it: replay the log more slowly \
+                 (`--speed`) or at a rate (`--rate`), or share it among several machines (`--part`)"
+            }
             Fault::Generator(_) if has_spare => {
                 self.threads = true;
                 "the generator was the limit, and has processors left: give it more threads"
@@ -146,12 +157,28 @@ impl Wanted {
                 LoadShape::Poisson { rate, .. } | LoadShape::Fixed { rate, .. } => {
                     again.with("rate", less(rate))
                 }
+                LoadShape::Varying { course: Course::Log { speed, .. }, .. } => {
+                    again.with("speed", slower(speed))
+                }
                 // Of a rate that changes, the user knows which part to lower.
                 LoadShape::Varying { .. } => return None,
             };
         }
         Some(again.line())
     }
+}
+
+/// Factor by which the gaps of a log were divided; none of another load.
+fn speed(run: &RunRecord) -> Option<f64> {
+    match run.header.load {
+        LoadShape::Varying { course: Course::Log { speed, .. }, .. } => Some(speed),
+        _ => None,
+    }
+}
+
+/// Half of a speed, as an option has it.
+fn slower(speed: f64) -> String {
+    format!("{}", (speed / 2.0 * 1e6).round() / 1e6)
 }
 
 /// The loads of these runs, of the invalid ones half; none where a single client is too much.
@@ -233,6 +260,26 @@ mod tests {
         let change = change(&[(run, &judgement)], typed(line)).unwrap();
         assert_eq!(change.why.len(), 1, "{change:?}");
         change.command
+    }
+
+    /// The story: of a log of 45,000 requests a second more threads were advised, and nothing else.
+    #[test]
+    fn a_log_that_is_too_fast_is_replayed_more_slowly_or_shared() {
+        let course = Course::Log { requests: 90_000, speed: 2.0 };
+        let (phases, in_flight_max) = (Vec::new(), 10_000);
+        let mut log = run(LoadShape::Varying { course, phases, in_flight_max });
+        let change_of = |log: &RunRecord| {
+            let judgement = judged(log, vec![BUSY]);
+            change(&[(log, &judgement)], typed("--log a.log --speed 2")).unwrap()
+        };
+        let start = "sekisho measure http http://h/ --log a.log";
+        let first = change_of(&log);
+        assert!(first.why[0].contains("`--part`") && first.why[0].contains("--speed"), "{first:?}");
+        assert_eq!(first.command.unwrap(), format!("{start} --speed 2 --threads 2"));
+        log.header.settings.insert("threads".into(), "2".into());
+        let full = change_of(&log);
+        assert!(full.why[0].contains("`--part`") && full.why[0].contains("--speed"), "{full:?}");
+        assert_eq!(full.command.unwrap(), format!("{start} --speed 1"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use indicatif::ProgressBar;
 use load::http::Idle;
 use load::lockstep::{Answer, Course};
 use load::probe::Probed;
-use measure::knee::{Knee, KneeSpec, Outcome, Probe, Search, Step, WITH_WARMUP, Why};
+use measure::knee::{Believed, Knee, KneeSpec, Outcome, Probe, Search, Step, WITH_WARMUP, Why};
 use measure::limit::Limit;
 use measure::{
     EndRecord, ErrorKind, Interval, KneeLimit, KneeRecord, LoadShape, ProbeRecord, RunHeader,
@@ -43,18 +43,18 @@ pub(super) struct Wanted<'a> {
     pub(super) more: &'static str,
     /// The command of one run in one process, without its load.
     pub(super) command: String,
-    /// The same in as many parts as the search.
-    pub(super) command_of_part: String,
+    /// The same in as many parts as the search, of the usual length: a probe's is too short for a run.
+    pub(super) command_of_run: String,
     pub(super) part: RunPart,
 }
 
 /// System whose knee is looked for.
 pub(super) trait System {
-    /// Runs it with one client: how long a request takes alone.
+    /// Runs it with one client for so many requests, or as long: how long a request takes alone.
     ///
     /// # Errors
     /// If it cannot be run.
-    fn alone(&self) -> Result<RunRecord, Failure>;
+    fn alone(&self, requests: u64, longest: Duration) -> Result<RunRecord, Failure>;
 
     /// Description of a probe, as its record begins.
     ///
@@ -88,8 +88,12 @@ pub(super) trait System {
     fn end(&mut self, _found: &Answer) {}
 }
 
-/// Share of the budget of a search that may be spent on requests that run alone.
-pub(super) const ALONE: f64 = 0.1;
+/// Share of the budget of a search that may be spent on requests that run alone, and their number.
+const ALONE: (f64, u64) = (0.1, 100);
+/// The longest that a search waits for what a probe has left [s].
+const REST_S: f64 = 5.0;
+/// A probe cannot see overload if it is no longer than so many limits.
+const LIMITS_MIN: f64 = 4.0;
 
 /// Failure of a search that is not told what for.
 pub(super) fn no_limit() -> Failure {
@@ -107,10 +111,12 @@ pub(super) fn look(
     let mut spec = KneeSpec::for_limit(limit.quantile, limit.response.as_secs_f64());
     spec.budget_s = wanted.budget_s;
     if let Some(length_s) = wanted.length_given_s {
+        long_enough(length_s, wanted.limit)?;
         (spec.length_min_s, spec.requests) = (length_s, 1.0);
     }
     let (begun, header) = (Instant::now(), system.header()?);
-    let alone = system.alone()?;
+    let longest = Duration::from_secs_f64(ALONE.0 * spec.budget_s);
+    let alone = system.alone(ALONE.1, longest)?;
     let answered: u64 =
         alone.steady().iter().flat_map(|one| &one.classes).map(|c| c.completed).sum();
     if session.interrupted() && answered == 0 {
@@ -128,6 +134,7 @@ pub(super) fn look(
     search.spend(begun.elapsed().as_secs_f64());
     let bar = telling(&told, &outlook);
     let mut watch = Watch::new(limit);
+    let quick_s = (2.0 * response_s).max(0.5 * limit.response.as_secs_f64());
     let knee = loop {
         let probe = match search.next() {
             Step::Finished(knee) => break knee,
@@ -142,6 +149,7 @@ pub(super) fn look(
         let Some((probed, took_s)) = tried else { break search.stop(Why::Stopped) };
         search.tell(probe, probed.outcome, took_s);
         watch.see(probe, started, probed);
+        search.spend(rest(system, session, quick_s, &bar)?);
     };
     bar.finish_and_clear();
     let found = Answer {
@@ -154,6 +162,44 @@ pub(super) fn look(
     system.end(&found);
     let record = watch.record(header, wanted, &found);
     show(wanted, &found, Some(record), out)
+}
+
+/// Checks that a probe of this length \[s\] can see that requests are late.
+fn long_enough(length_s: f64, limit: &Expectation) -> Result<(), Failure> {
+    if length_s >= LIMITS_MIN * limit.limit {
+        return Ok(());
+    }
+    let typed = |seconds: f64| match (seconds * 1e3).ceil() {
+        millis if millis % 1e3 == 0.0 => format!("{}s", millis / 1e3),
+        millis => format!("{millis}ms"),
+    };
+    let (given, least) = (typed(length_s), typed(LIMITS_MIN * limit.limit));
+    Err(Failure::Usage(format!(
+        "`--duration {given}` is too short for a probe of `{limit}`: where a server is overloaded its queue has to grow for \
+         longer than the limit before a request is late; say at least `--duration {least}`, or leave it out"
+    )))
+}
+
+/// Lets a request alone pass before the next probe: a server that was overloaded still has before it what the last probe
+/// has left, and the next one would measure that. It is done when a request takes no longer than `quick_s` \[s\]; some
+/// servers answer the newest first, so it is tried again. The time that it took \[s\].
+fn rest(
+    system: &dyn System,
+    session: &Session,
+    quick_s: f64,
+    bar: &ProgressBar,
+) -> Result<f64, Failure> {
+    let begun = Instant::now();
+    let left = || Duration::from_secs_f64(REST_S).saturating_sub(begun.elapsed());
+    while !left().is_zero() && !session.interrupted() {
+        let alone = system.alone(1, left())?.judge(0.95).all;
+        // Of one that failed there is nothing to wait for.
+        if alone.failed() > 0 || alone.response_max_s.is_some_and(|took_s| took_s <= quick_s) {
+            break;
+        }
+        bar.set_message("waiting until the server has answered what the last probe asked");
+    }
+    Ok(begun.elapsed().as_secs_f64())
 }
 
 /// Observations of the probes, of which a record is made.
@@ -373,11 +419,13 @@ pub(super) struct Judged {
 /// place of the width of its interval.
 pub(super) fn judged(found: &Found<'_>, under: &str, limits: &[Expectation], more: &str) -> Judged {
     let (verdict, line) = match found.broken {
-        None => finding(found.knee, under, more),
-        Some(why) => (Verdict::Invalid, format!("{}; {why}", known(found.knee, under))),
+        None => finding(found.knee, &found.believed, under, more),
+        Some(why) => {
+            (Verdict::Invalid, format!("{}; {why}", known(found.knee, &found.believed, under)))
+        }
     };
     let outcomes: Vec<Held> =
-        limits.iter().map(|limit| expect_knee(limit, found.knee, under)).collect();
+        limits.iter().map(|limit| expect_knee(limit, found.knee, &found.believed, under)).collect();
     let held = outcomes.iter().map(|outcome| outcome.verdict).reduce(Verdict::and);
     let verdict = match held {
         _ if found.interrupted => Verdict::Interrupted,
@@ -390,19 +438,23 @@ pub(super) fn judged(found: &Found<'_>, under: &str, limits: &[Expectation], mor
 /// What a search has found, as far as its verdict needs it.
 pub(super) struct Found<'a> {
     pub(super) knee: &'a Knee,
+    pub(super) believed: Believed,
     pub(super) broken: Option<&'a str>,
     pub(super) interrupted: bool,
 }
 
 impl<'a> From<&'a Answer> for Found<'a> {
     fn from(of: &'a Answer) -> Found<'a> {
-        Found { knee: &of.knee, broken: of.broken.as_deref(), interrupted: of.interrupted }
+        let believed = Believed::of(&of.course.spec, &of.course.told);
+        let (broken, interrupted) = (of.broken.as_deref(), of.interrupted);
+        Found { knee: &of.knee, believed, broken, interrupted }
     }
 }
 
 impl<'a> From<&'a KneeRecord> for Found<'a> {
     fn from(of: &'a KneeRecord) -> Found<'a> {
-        Found { knee: &of.knee, broken: of.broken.as_deref(), interrupted: of.interrupted }
+        let (broken, interrupted) = (of.broken.as_deref(), of.interrupted);
+        Found { knee: &of.knee, believed: of.believed(), broken, interrupted }
     }
 }
 
@@ -461,11 +513,7 @@ pub(super) fn show(
     }
     let command = match (low, &kept) {
         (Some(low), _) => {
-            let rate = match 0.8 * low {
-                rate if rate >= 10.0 => format!("{rate:.0}"),
-                rate => format!("{rate:.2}"),
-            };
-            format!("{} --rate {rate}/s --expect '{limit}'", wanted.command_of_part)
+            format!("{} --rate {} --expect '{limit}'", wanted.command_of_run, rate_below(low))
         }
         (None, Some(path)) => format!("sekisho report {}", shell_word(path)),
         (None, None) => return Ok(verdict),
@@ -473,6 +521,14 @@ pub(super) fn show(
     let gap = if kept.is_some() { "" } else { "\n" };
     say(out, &format!("{gap}{}", next(&command)))?;
     Ok(verdict)
+}
+
+/// A rate that is safely below the lower end of a knee \[1/s\], as an option has it.
+pub(super) fn rate_below(low: f64) -> String {
+    match 0.8 * low {
+        rate if rate >= 10.0 => format!("{rate:.0}/s"),
+        rate => format!("{rate:.2}/s"),
+    }
 }
 
 /// Terms on which a knee was found.

@@ -12,7 +12,7 @@ use measure::{Interval, RunHeader, RunRecord, Until};
 use workload::Dist;
 
 use super::http_target::{naming, press_within};
-use super::knee::{ALONE, Wanted, no_limit};
+use super::knee::{Wanted, no_limit};
 use super::knee_parts::{self, Engine};
 use super::measure::HttpArgs;
 
@@ -31,13 +31,13 @@ impl Engine for Http<'_> {
         &self.base
     }
 
-    fn alone(&self) -> Result<RunRecord, Failure> {
+    fn alone(&self, requests: u64, longest: Duration) -> Result<RunRecord, Failure> {
         let load = Load::Closed { clients: 1, think: Dist::Constant(0.0) };
         let mut spec = self.args.spec(load)?;
-        spec.until = Until::Requests(100);
+        spec.until = Until::Requests(requests);
         spec.warmup = Duration::ZERO;
         spec.interval = Duration::from_millis(50);
-        press_within(spec, Duration::from_secs_f64(ALONE * self.args.budget_s()), self.session)
+        press_within(spec, longest, self.session)
     }
 
     fn probe(
@@ -84,7 +84,7 @@ pub(super) fn run(
         idle: base.idle,
         more: "`--threads`, or processors of its own with `--cpus`",
         command: args.command(session),
-        command_of_part: args.command_of_part(session),
+        command_of_run: args.command_of_run(session),
         part: args.part(),
     };
     let meeting = args.meeting()?;

@@ -27,11 +27,11 @@ pub(super) trait Engine {
     /// The plan, of the part that this is.
     fn base(&self) -> &Self::Plan;
 
-    /// Runs the system with one client: how long a request takes alone.
+    /// Runs the system with one client for so many requests, or as long: how long a request takes alone.
     ///
     /// # Errors
     /// If it cannot be run.
-    fn alone(&self) -> Result<RunRecord, Failure>;
+    fn alone(&self, requests: u64, longest: Duration) -> Result<RunRecord, Failure>;
 
     /// Makes a probe in one process; `sink` sees each interval.
     ///
@@ -75,8 +75,8 @@ pub(super) fn run<E: Engine>(
 struct Whole<'a, E>(&'a E);
 
 impl<E: Engine> System for Whole<'_, E> {
-    fn alone(&self) -> Result<RunRecord, Failure> {
-        self.0.alone()
+    fn alone(&self, requests: u64, longest: Duration) -> Result<RunRecord, Failure> {
+        self.0.alone(requests, longest)
     }
 
     fn header(&self) -> Result<RunHeader, Failure> {
@@ -185,8 +185,8 @@ struct Led<'a, E> {
 }
 
 impl<E: Engine> System for Led<'_, E> {
-    fn alone(&self) -> Result<RunRecord, Failure> {
-        self.engine.alone()
+    fn alone(&self, requests: u64, longest: Duration) -> Result<RunRecord, Failure> {
+        self.engine.alone(requests, longest)
     }
 
     fn header(&self) -> Result<RunHeader, Failure> {

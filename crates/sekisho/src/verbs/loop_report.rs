@@ -14,6 +14,8 @@ use report::{
 };
 
 use super::check::{load_text, point_text};
+use super::knee::rate_below;
+use super::typed::Typed;
 use cli::phases;
 
 mod answer;
@@ -787,6 +789,25 @@ fn variation(run: &RunRecord) -> Option<f64> {
     Some((squares / (n - 1.0)).sqrt() / mean)
 }
 
+/// The command that a search for a knee asks for: a run below it, or a longer search where none was seen to hold.
+fn below_knee(knee: &KneeRecord) -> Option<(&'static str, String)> {
+    let limit = &knee.limit.text;
+    let whole =
+        Typed::of(&knee.header.command)?.without("part").without("meet").without("patience");
+    let again = whole.for_another_load();
+    Some(match knee.knee.ends() {
+        (Some(low), _) => {
+            let run = again.without("duration").with("rate", rate_below(low)).with("expect", limit);
+            ("A run below the knee, held against the limit:", run.line())
+        }
+        (None, _) => {
+            let budget = format!("{:.0}s", 2.0 * knee.spec.budget_s);
+            let longer = again.with("knee", limit).with("budget", budget);
+            ("A search of twice the time:", longer.line())
+        }
+    })
+}
+
 fn next(story: &Story<'_>) -> Section {
     let section = Section::new("Next");
     if let Some(prediction) = story.prediction {
@@ -806,6 +827,8 @@ fn next(story: &Story<'_>) -> Section {
             "Fit a scenario to the runs of this service, and ask it:",
             "sekisho fit .sekisho/runs/*.jsonl --out scenario.toml",
         )
+    } else if let Some((words, command)) = story.knees.iter().find_map(below_knee) {
+        section.command(words, command)
     } else {
         section.command(
             "A fit needs a small and a saturating load (`--clients 1,4,16`). The runs that are stored:",

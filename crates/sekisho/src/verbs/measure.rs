@@ -140,9 +140,9 @@ impl HttpArgs {
         typed.without("part").without("meet").without("patience").line()
     }
 
-    /// The same of the part that this is.
-    pub(super) fn command_of_part(&self, session: &Session) -> String {
-        self.typed(session).line()
+    /// The same of the part that this is, without the length of a probe.
+    pub(super) fn command_of_run(&self, session: &Session) -> String {
+        self.typed(session).without("duration").line()
     }
 
     fn typed(&self, session: &Session) -> Typed {

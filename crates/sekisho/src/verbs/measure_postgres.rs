@@ -24,7 +24,7 @@ use postgres::{Private, StartError};
 use tpcc::{Config, verify};
 use workload::Dist;
 
-use super::knee::{ALONE, Wanted, limit, no_limit};
+use super::knee::{Wanted, limit, no_limit};
 use super::knee_parts::{self, Engine};
 use super::load::{DrawName, LoadArgs, Run, length_s};
 use super::parts;
@@ -142,7 +142,6 @@ pub(super) fn run(
 
 /// Database whose knee is looked for.
 struct Sql<'a> {
-    args: &'a PostgresArgs,
     session: &'a Session,
     /// The plan of a probe but for its rate and its length.
     base: PlanSpec,
@@ -155,17 +154,16 @@ impl Engine for Sql<'_> {
         &self.base
     }
 
-    fn alone(&self) -> Result<RunRecord, Failure> {
+    fn alone(&self, requests: u64, longest: Duration) -> Result<RunRecord, Failure> {
         let plan = Plan::new(PlanSpec {
             load: Load::Closed { clients: 1, think: Dist::Constant(0.0) },
-            until: Until::Requests(100),
+            until: Until::Requests(requests),
             warmup: Duration::ZERO,
             interval: Duration::from_millis(50),
             part: RunPart::WHOLE,
             ..self.base.clone()
         });
         let begun = Instant::now();
-        let longest = Duration::from_secs_f64(ALONE * self.args.load.budget_s());
         record_until(
             &plan.map_err(Failure::usage)?,
             naming(self.session),
@@ -207,7 +205,8 @@ fn look_for_knee(
     out: &mut dyn Write,
 ) -> Result<Verdict, Failure> {
     let base = args.spec(target, scripts, args.load.at(args.load.open(1.0)));
-    let of_part = args.typed(session).map(|typed| typed.for_another_load().line());
+    let of_part =
+        args.typed(session).map(|typed| typed.for_another_load().without("duration").line());
     let part = args.load.parts.part();
     let wanted = Wanted {
         limit: args.load.knee().ok_or_else(no_limit)?,
@@ -219,11 +218,11 @@ fn look_for_knee(
         idle: Idle::Sleep,
         more: "`--threads`",
         command: args.command(),
-        command_of_part: of_part.filter(|_| !part.is_whole()).unwrap_or_else(|| args.command()),
+        command_of_run: of_part.filter(|_| !part.is_whole()).unwrap_or_else(|| args.command()),
         part,
     };
     let meeting = args.load.parts.meeting(args.database.reach())?;
-    knee_parts::run(&wanted, &Sql { args, session, base }, meeting.as_ref(), session, out)
+    knee_parts::run(&wanted, &Sql { session, base }, meeting.as_ref(), session, out)
 }
 
 fn measure_all(

@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
+use cli::text::{pasted, shell_word};
 use cli::{Failure, store};
+
+use super::typed::Typed;
 
 #[derive(ClapArgs)]
 pub(crate) struct Newest {
@@ -33,19 +36,13 @@ impl Newest {
         let Some(count) = self.last else {
             return if files.is_empty() { Err(none_named()) } else { Ok(files) };
         };
-        let mut all = store::run_files()?;
-        all.retain(|path| takes(path));
-        let Some(newest) = all.first() else {
-            return Err(Failure::Usage(
-                "`--last`: no run is stored under .sekisho/runs/ of this folder: measure first, or name \
-                 the file"
-                    .into(),
-            ));
-        };
+        let stored = store::run_files()?;
+        let all: Vec<&PathBuf> = stored.iter().filter(|path| takes(path)).collect();
+        let Some(newest) = all.first() else { return Err(none_stored(stored.first())) };
         // Runs of HTTP and of TPC-C are never of one service.
         let kind = tpcc_verbs::is_record(newest);
         let alike: Vec<&PathBuf> =
-            all.iter().filter(|path| tpcc_verbs::is_record(path) == kind).collect();
+            all.iter().copied().filter(|path| tpcc_verbs::is_record(path) == kind).collect();
         let taken = match count {
             0 => of_one_command(&alike),
             count if count > alike.len() => {
@@ -65,6 +62,34 @@ fn none_named() -> Failure {
     Failure::Usage(
         "no run is named: name files, or say `--last` for those of the newest command".into(),
     )
+}
+
+/// No run is stored, but a search for a knee may be: the newest.
+fn none_stored(search: Option<&PathBuf>) -> Failure {
+    let Some(search) = search else {
+        return Failure::Usage(
+            "`--last`: no run is stored under .sekisho/runs/ of this folder: measure first, or name \
+             the file"
+                .into(),
+        );
+    };
+    // Of one that cannot be read no command is known.
+    let record = store::read_knee(search).ok();
+    let typed = record.and_then(|record| Typed::of(&record.header.command));
+    let measure = match typed {
+        Some(typed) => {
+            let whole = typed.for_another_load().without("part").without("meet");
+            whole.without("patience").with("clients", "1,4,16").line()
+        }
+        None => "sekisho measure http URL --clients 1,4,16".into(),
+    };
+    let shown = format!("sekisho report {}", shell_word(search));
+    Failure::Usage(format!(
+        "`--last`: only searches for a knee are stored under .sekisho/runs/ of this folder, and no run at one load. \
+         Runs at several loads, and what the newest search has found:\n\n{}{}",
+        pasted(&measure, " \\"),
+        pasted(&shown, " \\")
+    ))
 }
 
 /// The files whose runs the process made that made the newest, as their names tell: `MOMENT-MILLISPROCESS`. Those of

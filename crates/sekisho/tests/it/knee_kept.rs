@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use measure::knee::{Knee, Outcome};
+use measure::knee::{Knee, Outcome, Why};
 use serde_json::Value;
 
 use crate::browser::{Scratch, open};
@@ -127,6 +127,92 @@ fn a_knee_is_held_against_limits_and_earlier_ones() {
     let fitted = sekisho(&scratch.join(""), &["fit", &knee]);
     assert_eq!(fitted.code, 2, "{fitted:?}");
     assert!(flat(&fitted.err).contains("the record of a search for a knee"), "{fitted:?}");
+}
+
+/// The story: of a search whose time was used up each end had been seen once, the one by a bad moment of the machine, and
+/// a limit on the knee held by it, also in `runs`, on the page and against another search.
+#[test]
+fn an_end_that_was_seen_once_decides_nothing() {
+    let scratch = Scratch::new();
+    let mut knee = records::knee();
+    knee.header.id = "once".into();
+    knee.header.command.extend(["--expect", "knee>=100/s"].map(str::to_owned));
+    knee.knee = Knee::Inconclusive { low: Some(200.0), high: Some(220.0), why: Why::Budget };
+    // 100 and 200 hold, 220 and 400 fail: two hold at 100 or beyond it, one at 200.
+    knee.probes.truncate(4);
+    let folder = scratch.join(".sekisho/runs");
+    fs::create_dir_all(&folder).expect("ours");
+    let path = folder.join("once.knee.json");
+    records::write_knee(&path, &knee);
+    let once = path.display().to_string();
+    let known = "p99<50ms holds at 200 /s (seen once) and fails at 220 /s (seen once)";
+    for (limit, code) in [
+        ("knee>=100/s", 0),
+        ("knee>=101/s", 4),
+        ("knee>=220/s", 4),
+        ("knee>=400/s", 3),
+        ("knee<220/s", 4),
+        ("knee<400/s", 0),
+    ] {
+        checks(&scratch, &[&once, "--expect", limit], code, &format!("{limit}: {known}"));
+    }
+    let earlier = stored(&scratch, "earlier", 300.0, 310.0);
+    checks(&scratch, &[&once, "--against", &earlier], 4, "0.66 times (0.32 to 1.33): not clear");
+    let listed = sekisho(&scratch.join(""), &["runs"]);
+    assert!(listed.out.contains("holds"), "{listed:?}");
+    // One probe at each end.
+    knee.probes.retain(|probe| [200.0, 220.0].contains(&probe.probe.rate));
+    records::write_knee(&path, &knee);
+    checks(&scratch, &[&once, "--expect", "knee>=1/s"], 4, &format!("knee>=1/s: {known}"));
+    let unseen = "not both ends were seen twice in both";
+    checks(&scratch, &[&once, "--against", &earlier], 4, unseen);
+    let listed = sekisho(&scratch.join(""), &["runs"]);
+    assert!(listed.out.contains("inconclusive"), "{listed:?}");
+    let reported = sekisho(&scratch.join(""), &["report", &once]);
+    assert_eq!(reported.code, 4, "{reported:?}");
+    // Of a search alone nothing is fitted, and `--last` says what is there.
+    let fitted = sekisho(&scratch.join(""), &["fit", "--last"]);
+    assert_eq!(fitted.code, 2, "{fitted:?}");
+    let said = flat(&fitted.err);
+    for wanted in [
+        "only searches for a knee are stored",
+        "sekisho measure http http://127.0.0.1:8080/ --clients 1,4,16",
+        "sekisho report .sekisho/runs/once.knee.json",
+    ] {
+        assert!(said.contains(wanted), "{wanted}: {said}");
+    }
+    // A record that says more than its probes is none.
+    knee.knee = Knee::Between { low: 200.0, high: 220.0 };
+    let search = serde_json::to_string(&knee).expect("it is data");
+    fs::write(&path, format!("{{\"sekisho-knee\":1,\"search\":{search}}}\n")).expect("ours");
+    checks(&scratch, &[&once, "--expect", "knee>=1/s"], 2, "no two probes say so of 200/s");
+}
+
+/// The story: of a server that was overloaded the next probe measured what the last had left. Nothing was answered, which
+/// was taken for too few requests, and the search went on doubling, to a million requests a second.
+#[test]
+fn a_search_with_short_probes_does_not_climb_beyond_overload() {
+    let _alone = alone();
+    let (server, scratch) = (Clockwork::start(5, Duration::from_millis(10)), Scratch::new());
+    let url = format!("http://{}/", server.address());
+    let words = ["measure", "http", &url, "--knee", "p90<50ms", "--preflight", "30s"];
+    let short = ["--arrivals", "fixed", "--duration", "500ms", "--budget", "20s", "--json"];
+    let found = sekisho(&scratch.join(""), &[&words[..], &short].concat());
+    assert!([0, 4].contains(&found.code), "{found:?}");
+    let object = found.objects().remove(0);
+    let probes = object["probes"].as_array().expect("there are probes");
+    let highest =
+        probes.iter().filter_map(|probe| probe["rate_per_s"].as_f64()).fold(0.0, f64::max);
+    // It serves 500 a second; twice, and with a machine that is late eight times as many are seen to wait.
+    assert!(highest < 8.0 * 500.0, "{object}");
+    let low = object["knee_low_per_s"].as_f64().unwrap_or(0.0);
+    assert!(low <= 500.0, "{object}");
+    let refused = sekisho(
+        &scratch.join(""),
+        &["measure", "http", &url, "--knee", "p90<50ms", "--duration", "199ms"],
+    );
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(flat(&refused.err).contains("say at least `--duration 200ms`"), "{refused:?}");
 }
 
 #[test]

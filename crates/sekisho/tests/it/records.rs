@@ -74,6 +74,8 @@ pub(crate) fn knee() -> KneeRecord {
             probe(400.0, Outcome::Fails),
             probe(200.0, Outcome::Holds),
             probe(220.0, Outcome::Fails),
+            probe(220.0, Outcome::Fails),
+            probe(200.0, Outcome::Holds),
         ],
         ends: vec![of(200.0, "-holds").into(), of(220.0, "-fails").into()],
     }

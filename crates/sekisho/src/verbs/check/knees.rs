@@ -7,6 +7,7 @@ use cli::json::Answer;
 use cli::text::{next, paragraph, sentence};
 use cli::{Failure, Verdict, say, store};
 use expectations::{Checked, ExpectationAnswer, Kind, Outcome, expect_knee, of_knees};
+use measure::knee::Believed;
 use measure::{KneeRecord, differing};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -65,7 +66,8 @@ fn check(
     out: &mut dyn Write,
 ) -> Result<Checked, Failure> {
     let under = &knee.limit.text;
-    let limits = args.expect.iter().map(|limit| expect_knee(limit, &knee.knee, under));
+    let believed = knee.believed();
+    let limits = args.expect.iter().map(|limit| expect_knee(limit, &knee.knee, &believed, under));
     let mut outcomes: Vec<Outcome> = limits.collect();
     outcomes.extend(earlier.iter().map(|one| change(one, knee)));
     if let Some(why) = &knee.broken {
@@ -87,7 +89,7 @@ fn check(
         };
         say(out, &cli::json::answer(verdict, verdict.word(), &answer))?;
     } else {
-        let found = cli::knee::known(&knee.knee, under);
+        let found = cli::knee::known(&knee.knee, &believed, under);
         say(out, &sentence(&format!("{}: {}: {found}", verdict.word(), knee.header.id)))?;
         for outcome in &outcomes {
             say(out, &paragraph(&format!("{}: {}", outcome.verdict.word(), outcome.line)))?;
@@ -115,7 +117,8 @@ fn change(earlier: &KneeRecord, now: &KneeRecord) -> Outcome {
         return outcome(Verdict::Inconclusive, &line);
     }
     let (Some(before), Some(after)) = (known(earlier), known(now)) else {
-        return outcome(Verdict::Inconclusive, "not both ends are known in both");
+        let line = "not both ends were seen twice in both; a longer `--budget` sees them";
+        return outcome(Verdict::Inconclusive, line);
     };
     let (low, high) = (after[0] / before[1], after[1] / before[0]);
     let enough = 1.0 + DIFFERENCE_MIN;
@@ -130,8 +133,8 @@ fn change(earlier: &KneeRecord, now: &KneeRecord) -> Outcome {
     outcome(verdict, &line).found_between(middle, low, high).of_ratio()
 }
 
-/// Both ends of a knee.
+/// Both ends of a knee, if both are believed.
 fn known(record: &KneeRecord) -> Option<[f64; 2]> {
-    let (low, high) = record.knee.ends();
+    let Believed { low, high } = record.believed();
     Some([low?, high?])
 }

@@ -6,7 +6,7 @@ use measure::{KneeRecord, ProbeRecord, RunRecord};
 use report::{Axis, Cell, Column, Curves, Figure, Plot, Reference, Section, Series, Table};
 
 use super::Broken;
-use super::measured::quantiles_of;
+use super::measured::quantile_of;
 
 /// A search for a knee.
 pub(super) fn section(knee: &KneeRecord) -> Result<Section, Broken> {
@@ -47,9 +47,13 @@ fn figure(knee: &KneeRecord) -> Result<Option<Figure>, Broken> {
     }
     curves = curves.reference(Reference::y("limit", knee.limit.response_s * 1e3));
     let (low, high) = knee.knee.ends();
-    for (name, end) in [("holds up to", low), ("fails at", high)] {
+    let believed = knee.believed();
+    for (name, end, believed) in
+        [("holds at", low, believed.low), ("fails at", high, believed.high)]
+    {
         if let Some(end) = end {
-            curves = curves.reference(Reference::x(name, end));
+            let once = if believed == Some(end) { "" } else { " (seen once)" };
+            curves = curves.reference(Reference::x(format!("{name}{once}"), end));
         }
     }
     let caption = "Each dot is a probe: the quantile of its good answers, with its 95 % interval where it is known. \
@@ -60,24 +64,30 @@ fn figure(knee: &KneeRecord) -> Result<Option<Figure>, Broken> {
 
 /// The runs at both ends.
 fn ends(knee: &KneeRecord) -> Result<Table, Broken> {
-    let mut columns = vec![Column::plain("run"), Column::new("arrivals", "1/s")];
+    let runs: Vec<RunRecord> = knee.ends.iter().cloned().map(RunRecord::from).collect();
+    // A short probe tells no p99, and a column of nothing is none.
+    let told: Vec<(&str, f64)> = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99)]
+        .into_iter()
+        .filter(|(_, q)| runs.iter().any(|run| quantile_of(run, *q).is_some()))
+        .collect();
+    let mut columns = vec![Column::plain("limit"), Column::new("arrivals", "1/s")];
     columns.push(Column::new("throughput", "1/s"));
-    columns.extend(["mean", "p50", "p95", "p99"].map(|of| Column::new(of, "ms")));
+    columns.push(Column::new("mean", "ms"));
+    columns.extend(told.iter().map(|(of, _)| Column::new(*of, "ms")));
     columns.push(Column::new("errors", "%"));
-    let rows = knee.ends.iter().map(|end| {
-        let run = RunRecord::from(end.clone());
+    let rows = runs.iter().map(|run| {
         let all = run.judge(0.95).all;
         let asked = all.failed() + all.completed;
         let mean = all.response.as_ref().map(|response| response.mean);
         let cell =
             |value: Option<f64>| value.map_or(Cell::Empty, |value| Cell::Number(value * 1e3));
         let mut row = vec![
-            Cell::Text(run.header.id.clone()),
-            rate_of(&run).map_or(Cell::Empty, Cell::Number),
+            Cell::Text(of_end(run).into()),
+            rate_of(run).map_or(Cell::Empty, Cell::Number),
             Cell::Number(all.throughput.mean),
             cell(mean),
         ];
-        row.extend(quantiles_of(&run, [0.5, 0.95, 0.99]).map(cell));
+        row.extend(told.iter().map(|(_, q)| cell(quantile_of(run, *q))));
         row.push(match asked {
             0 => Cell::Empty,
             asked => Cell::Number(100.0 * all.failed() as f64 / asked as f64),
@@ -88,6 +98,14 @@ fn ends(knee: &KneeRecord) -> Result<Table, Broken> {
     Ok(Table::new(caption, columns).rows(rows)?)
 }
 
+/// Outcome of the run at an end, by its name.
+fn of_end(run: &RunRecord) -> &'static str {
+    match run.header.id.ends_with("-holds") {
+        true => word(Outcome::Holds),
+        false => word(Outcome::Fails),
+    }
+}
+
 fn rate_of(run: &RunRecord) -> Option<f64> {
     match advise::load_of(run) {
         advise::Load::Rate(rate) => Some(rate),
@@ -96,29 +114,36 @@ fn rate_of(run: &RunRecord) -> Option<f64> {
 }
 
 fn probes(knee: &KneeRecord) -> Result<Table, Broken> {
-    let columns = [
+    let mut columns = vec![
         Column::plain("probe"),
         Column::new("arrivals", "1/s"),
         Column::plain(knee.limit.text.clone()),
-        Column::plain("answered"),
-        Column::plain("later than the limit"),
-        Column::plain("failed"),
+        Column::plain("late"),
+        Column::plain("of"),
     ];
+    // A phone has no room for a column of nothing.
+    let has_failed =
+        knee.probes.iter().filter_map(|one| one.seen.as_ref()).any(|seen| seen.failed > 0);
+    if has_failed {
+        columns.push(Column::plain("failed"));
+    }
     let rows = knee.probes.iter().enumerate().map(|(at, probe)| {
         let seen = |of: fn(&measure::Seen) -> u64| {
-            let count = probe.seen.as_ref().map(|seen| Cell::Text(of(seen).to_string()));
-            count.unwrap_or(Cell::Empty)
+            probe.seen.as_ref().map_or(Cell::Empty, |seen| Cell::Number(of(seen) as f64))
         };
-        vec![
+        let mut row = vec![
             Cell::Text((at + 1).to_string()),
             Cell::Number(probe.probe.rate),
             Cell::Text(word(probe.outcome).into()),
-            seen(|seen| seen.answered),
             seen(|seen| seen.late),
-            seen(|seen| seen.failed),
-        ]
+            seen(|seen| seen.answered),
+        ];
+        row.extend(has_failed.then(|| seen(|seen| seen.failed)));
+        row
     });
-    Ok(Table::new("Every probe, in its order, warm-up left out", columns).rows(rows)?)
+    let caption = "Every probe, in its order, warm-up left out: requests that took longer than the limit, of those that \
+                   were answered well";
+    Ok(Table::new(caption, columns).rows(rows)?)
 }
 
 /// A quantile as people say it.

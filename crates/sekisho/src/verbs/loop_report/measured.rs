@@ -101,10 +101,9 @@ fn quantile(total: &Histogram, q: f64) -> Option<f64> {
     (known && value > 0.0 && untold(value).is_none()).then_some(value)
 }
 
-/// Quantiles of a run \[s\], as far as its histograms tell them.
-pub(super) fn quantiles_of<const N: usize>(run: &RunRecord, of: [f64; N]) -> [Option<f64>; N] {
-    let total = responses(run.steady());
-    of.map(|q| quantile(&total, q))
+/// Quantile of a run \[s\], as far as its histograms tell it.
+pub(super) fn quantile_of(run: &RunRecord, q: f64) -> Option<f64> {
+    quantile(&responses(run.steady()), q)
 }
 
 /// Responses of all classes in these intervals.
