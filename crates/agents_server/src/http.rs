@@ -45,7 +45,7 @@ use crate::answer::{
 use crate::delivery::{Board, Fired, ToDeliver};
 use crate::ids::message_id;
 use crate::page;
-use crate::partition::{Handle, Reply, of_key};
+use crate::partition::{Handle, Reply, Shown, of_key};
 use crate::past::{Past, PastError, Trial};
 use crate::reload::{Reload, Wish};
 use crate::routes::{Operation, RouteError, find};
@@ -64,6 +64,8 @@ const CONNECTIONS_MAX: usize = 1_024;
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 const BODY_WITHIN: Duration = Duration::from_secs(30);
 pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// Time after which it is looked whether the disk is full, while a message waits for it.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Bytes of a body that nobody asked for, and the time for them, so that the connection can go on.
 const REST_MAX: usize = 64 * 1024;
 const REST_WITHIN: Duration = Duration::from_secs(1);
@@ -212,6 +214,11 @@ impl Refused {
     /// Its sender has too much under way.
     pub(crate) fn crowded(cause: impl Into<String>) -> Refused {
         Refused { status: StatusCode::TOO_MANY_REQUESTS, ..Refused::later(cause) }
+    }
+
+    /// The disk is full.
+    fn full(cause: impl Into<String>) -> Refused {
+        Refused { status: StatusCode::INSUFFICIENT_STORAGE, ..Refused::later(cause) }
     }
 
     /// It goes on, and its end is not known yet.
@@ -549,6 +556,9 @@ impl Gateway {
         if self.partitions.iter().any(|it| it.shown.stopped.load(Ordering::Relaxed)) {
             return Err(Refused::later("another server has taken the agents over"));
         }
+        if let Some(cause) = self.partitions.iter().find_map(|it| it.shown.full()) {
+            return Err(Refused::full(cause));
+        }
         Ok(text("text/plain", "ready\n".to_owned()))
     }
 
@@ -571,22 +581,17 @@ impl Gateway {
         if self.is_closing.load(Ordering::Relaxed) {
             return Err(Refused::later("the server ends"));
         }
+        // Those that wait already ask whether there is room again.
+        if let Some(cause) = self.partitions.iter().find_map(|it| it.shown.full()) {
+            return Err(Refused::full(cause));
+        }
         let answers = self.hand_over(sends)?;
         let mut positions = Vec::new();
         let mut refused = None;
-        for answer in answers {
-            match timeout(ANSWER_WITHIN, answer).await {
-                Ok(Ok(reply)) => match told(reply) {
-                    Ok(seq) => positions.push(seq),
-                    Err(cause) => refused = Some(cause),
-                },
-                // The thread has ended, or the store does not answer.
-                Ok(Err(_)) => refused = Some(Refused::later("the partition has ended")),
-                Err(_) => {
-                    let cause = "the store did not answer in time; the message may be kept: send it \
-                                 again with the same Idempotency-Key";
-                    refused = Some(Refused::late(cause));
-                }
+        for (shown, answer) in answers {
+            match answered(shown, answer).await {
+                Ok(seq) => positions.push(seq),
+                Err(cause) => refused = Some(cause),
             }
         }
         match refused {
@@ -600,7 +605,7 @@ impl Gateway {
 
     /// Gives messages to their partitions. Meanwhile the rules stay: a message is before a change of them, and
     /// read and addressed by those of before, or behind it, and by the others.
-    fn hand_over(&self, mut sends: Vec<Send>) -> Result<Vec<oneshot::Receiver<Reply>>, Refused> {
+    fn hand_over(&self, mut sends: Vec<Send>) -> Result<Vec<Handed<'_>>, Refused> {
         let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
         for send in &mut sends {
             send.message.by(&rules);
@@ -620,7 +625,8 @@ impl Gateway {
             for partition in own {
                 let (to, message) = (to.clone(), message.clone());
                 let envelope = Envelope { id, sender: 0, to, audience, priority, message };
-                answers.push(self.partitions[partition as usize].offer(envelope));
+                let partition = &self.partitions[partition as usize];
+                answers.push((&*partition.shown, partition.offer(envelope)));
             }
         }
         Ok(answers)
@@ -1086,6 +1092,8 @@ impl Gateway {
             add("message_bytes", figures.message_bytes);
             add("store_errors_total", partition.shown.store_errors.load(Ordering::Relaxed));
         }
+        let full = self.partitions.iter().filter(|it| it.shown.full().is_some()).count();
+        add("store_full", full as u64);
         let kept = self.board.shelf().counts();
         add("messages_accepted_total", self.figures.accepted());
         add("requests_refused_total", self.figures.refused());
@@ -1117,6 +1125,28 @@ impl Gateway {
         }
         text
     }
+}
+
+/// The face of a partition that was given a message, and where its answer comes.
+type Handed<'a> = (&'a Shown, oneshot::Receiver<Reply>);
+
+/// The answer of a partition. Nobody waits for a disk without room.
+async fn answered(shown: &Shown, mut answer: oneshot::Receiver<Reply>) -> Result<Seq, Refused> {
+    const AGAIN: &str = "the message may be kept: send it again with the same Idempotency-Key";
+    let until = Instant::now() + ANSWER_WITHIN;
+    while Instant::now() < until {
+        match timeout(LOOK_EVERY, &mut answer).await {
+            Ok(Ok(reply)) => return told(reply),
+            // The thread has ended, or the store does not answer.
+            Ok(Err(_)) => return Err(Refused::later("the partition has ended")),
+            Err(_) => {
+                if let Some(cause) = shown.full() {
+                    return Err(Refused::full(format!("{cause}; {AGAIN}")));
+                }
+            }
+        }
+    }
+    Err(Refused::late(format!("the store did not answer in time; {AGAIN}")))
 }
 
 /// The receivers that a query names; `None` for those concerned.

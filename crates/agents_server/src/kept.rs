@@ -75,7 +75,8 @@ pub(crate) struct Shelf {
     /// Destination and name of each notification that waits for a digest or is in one.
     digested: BTreeSet<(String, String)>,
     last: u64,
-    file: Option<(PathBuf, File)>,
+    /// The file, and the bytes of its whole lines.
+    file: Option<(PathBuf, File, u64)>,
     /// Lines of the file that say nothing any more.
     stale: usize,
 }
@@ -148,18 +149,21 @@ impl Shelf {
             File::open(directory)?.sync_all()?;
         }
         let file = OpenOptions::new().append(true).open(&path)?;
-        (self.file, self.stale) = (Some((path, file)), 0);
+        (self.file, self.stale) = (Some((path, file, text.len() as u64)), 0);
         Ok(())
     }
 
     fn write(&mut self, lines: &[Line], durability: Durability) -> io::Result<()> {
-        let Some((path, file)) = &mut self.file else { return Ok(()) };
+        let Some((path, file, len)) = &mut self.file else { return Ok(()) };
         let mut text = Vec::new();
         lines.iter().for_each(|one| line(&mut text, one));
+        // A part of these lines may be there, as on a disk that is full: behind it nothing would be read again.
+        file.set_len(*len)?;
         file.write_all(&text)?;
         if durability == Durability::Disk {
             file.sync_data()?;
         }
+        *len += text.len() as u64;
         self.stale += lines.len();
         if self.stale > 2 * self.all.len() + 10_000 {
             let path = path.clone();
@@ -450,6 +454,24 @@ mod tests {
         assert_eq!(shelf.counts(), counts(3, 0, 0));
         let keys: Vec<String> = shelf.part(0, 9).into_iter().map(|(_, kept)| kept.key).collect();
         assert_eq!(keys, ["a", "c", "d"]);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// The story: a disk that was full had taken a part of a line, and what was written behind it when there was room
+    /// again was not read at the next start.
+    #[test]
+    fn what_is_kept_after_a_write_that_was_torn_is_read_again() {
+        let folder = std::env::temp_dir().join(format!("agents-torn-{}", std::process::id()));
+        fs::remove_dir_all(&folder).ok();
+        let mut shelf = Shelf::open(Some(&folder)).unwrap();
+        shelf.keep(vec![kept("hook", "a")]).unwrap();
+        let path = folder.join("undelivered.jsonl");
+        let mut file = fs::OpenOptions::new().append(true).open(path).unwrap();
+        file.write_all(b"{\"Keep\":[2,{\"dest").unwrap();
+        shelf.keep(vec![kept("hook", "b")]).unwrap();
+        let shelf = Shelf::open(Some(&folder)).unwrap();
+        let keys: Vec<String> = shelf.part(0, 9).into_iter().map(|(_, kept)| kept.key).collect();
+        assert_eq!(keys, ["a", "b"]);
         fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -71,6 +71,15 @@ pub(crate) struct Shown {
     /// The changes of the rules in that part.
     changes: Mutex<Option<Changes>>,
     last_error: Mutex<Option<String>>,
+    /// The causes why the store has no room for messages, and for their effects; none while it has.
+    full: Mutex<[Option<String>; 2]>,
+}
+
+/// A call that writes.
+#[derive(Clone, Copy)]
+enum Written {
+    Messages,
+    Effects,
 }
 
 /// Numbers of a partition.
@@ -129,6 +138,23 @@ impl Shown {
 
     pub(crate) fn last_error(&self) -> Option<String> {
         self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The cause why the store has no room, as its last call of either kind said.
+    pub(crate) fn full(&self) -> Option<String> {
+        let full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        full.iter().flatten().next().cloned()
+    }
+
+    /// A call has ended: without room it is made again and again, until there is some.
+    fn wrote(&self, what: Written, end: &Result<Outcome, StoreError>) {
+        let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        match end {
+            Err(error @ StoreError::Full { .. }) => full[what as usize] = Some(error.to_string()),
+            // What else is wrong with it does not make room.
+            Err(_) => {}
+            Ok(_) => full[what as usize] = None,
+        }
     }
 
     fn failed(&self, error: &dyn Display) {
@@ -267,11 +293,11 @@ impl Calls {
     fn start(id: u32, shared: &Shared, handle: &Handle) -> Result<Calls, OpenError> {
         let store = shared.store.clone();
         let append = caller(id, "append", handle, move |shown, append: Arc<Append<_>>| {
-            Event::Appended(end(shown, store.append(id, &append)))
+            Event::Appended(end(shown, Written::Messages, store.append(id, &append)))
         })?;
         let store = shared.store.clone();
         let commit = caller(id, "commit", handle, move |shown, commit: Arc<Commit<_>>| {
-            Event::Committed(end(shown, store.commit(id, &commit)))
+            Event::Committed(end(shown, Written::Effects, store.commit(id, &commit)))
         })?;
         let store = shared.store.clone();
         let read = caller(id, "read", handle, move |shown, call| match call {
@@ -306,7 +332,8 @@ fn caller<C: Send + 'static>(
     Ok(calls)
 }
 
-fn end(shown: &Shown, outcome: Result<Outcome, StoreError>) -> Outcome {
+fn end(shown: &Shown, what: Written, outcome: Result<Outcome, StoreError>) -> Outcome {
+    shown.wrote(what, &outcome);
     outcome.unwrap_or_else(|error| {
         shown.failed(&error);
         Outcome::Unknown

@@ -228,7 +228,9 @@ impl Embedded {
                 place,
                 cause: format!("{error}: another version of the engine wrote it"),
             },
-            fjall::Error::Io(error) => StoreError::Unavailable { place, cause: error.to_string() },
+            fjall::Error::Io(error) | fjall::Error::Storage(fjall::LsmError::Io(error)) => {
+                unwritten(place, &error)
+            }
             error => StoreError::Unavailable { place, cause: error.to_string() },
         }
     }
@@ -718,6 +720,16 @@ impl Merge {
             let Some(row) = self.rows.next() else { return Ok(None) };
             self.next = Some(row.into_inner()?);
         }
+    }
+}
+
+/// An error of the system: a disk without room is told as such.
+fn unwritten(place: String, error: &std::io::Error) -> StoreError {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    let cause = error.to_string();
+    match error.kind() {
+        StorageFull | QuotaExceeded | FileTooLarge => StoreError::Full { place, cause },
+        _ => StoreError::Unavailable { place, cause },
     }
 }
 

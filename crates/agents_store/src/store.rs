@@ -139,12 +139,20 @@ pub struct DeadRow<M> {
 /// The cause why a store did not do what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// It cannot be reached, has no room or is busy: the same again may go right later.
+    /// It cannot be reached or is busy: the same again may go right later.
     #[error("{place}: {cause}")]
     Unavailable {
         /// The store, as the user named it, and the step.
         place: String,
         /// The cause, and the way out where there is one.
+        cause: String,
+    },
+    /// Its disk has no room: the same again goes right when there is some.
+    #[error("{place}: no room is left on its disk ({cause}): make some, and it goes on by itself")]
+    Full {
+        /// The store, as the user named it, and the step.
+        place: String,
+        /// The system's words.
         cause: String,
     },
     /// It holds what this version does not write, or is used by somebody else. The same again will fail.

@@ -203,7 +203,7 @@ fn part(file: &Path) -> PathBuf {
 fn failed(error: StoreError) -> Failure {
     match error {
         StoreError::Unusable { .. } => Failure::usage(error),
-        StoreError::Unavailable { .. } => Failure::machine(error),
+        StoreError::Unavailable { .. } | StoreError::Full { .. } => Failure::machine(error),
     }
 }
 

@@ -65,6 +65,15 @@ fn what_is_restored_answers_as_memory() {
     assert!(number > 24, "there were hardly any restores: {number}");
 }
 
+/// Ends a writer also where the test fails.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn a_backup_under_load_is_of_one_moment() {
     let (_scratch, at) = folder();
@@ -79,7 +88,7 @@ fn a_backup_under_load_is_of_one_moment() {
             }
             (writer.version, writer.log_end)
         });
-        let mut last = (0, 0);
+        let (mut last, over) = ((0, 0), Over(&over));
         for round in 0..12 {
             let (file, folder) = (at.join("backup"), at.join(format!("restored-{round}")));
             backed_up(&store, &file).unwrap();
@@ -90,7 +99,7 @@ fn a_backup_under_load_is_of_one_moment() {
             assert!(found > last || round == 0, "{found:?} does not come behind {last:?}");
             last = found;
         }
-        over.store(true, Ordering::Relaxed);
+        drop(over);
         assert!(writing.join().unwrap() >= last);
         last
     });

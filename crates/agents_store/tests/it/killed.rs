@@ -36,7 +36,13 @@ pub(crate) struct Writer<'a> {
     cursor: Cursor,
     /// Calls whose end nobody knew.
     pub(crate) unknown: u64,
+    /// Times that a call is made before the test fails.
+    attempts: u32,
+    /// The cause of the last one.
+    failed: Option<StoreError>,
 }
+
+const ATTEMPTS: u32 = 100;
 
 impl<'a> Writer<'a> {
     pub(crate) fn open(store: &'a Any) -> Writer<'a> {
@@ -46,7 +52,8 @@ impl<'a> Writer<'a> {
             end => Some(end.unwrap()),
         });
         let Snapshot { epoch, version, log_end, cursor, .. } = opened.unwrap();
-        Writer { store, epoch, version, log_end: log_end.0, cursor, unknown: 0 }
+        let (attempts, failed) = (ATTEMPTS, None);
+        Writer { store, epoch, version, log_end: log_end.0, cursor, unknown: 0, attempts, failed }
     }
 
     /// Appends, and answers when that is durable.
@@ -87,6 +94,33 @@ impl<'a> Writer<'a> {
         );
         self.version = after;
         self.cursor = commit.cursor;
+    }
+
+    /// Appends once; the cause why nobody knows whether it took place.
+    pub(crate) fn try_append(&mut self) -> Option<StoreError> {
+        let before = (self.log_end, self.unknown);
+        self.once(|writer| writer.append(), |writer| writer.log_end = before.0)
+    }
+
+    /// Commits once; the same.
+    pub(crate) fn try_commit(&mut self) -> Option<StoreError> {
+        let before = (self.version, self.cursor.clone());
+        self.once(|writer| writer.commit(), |writer| (writer.version, writer.cursor) = before)
+    }
+
+    fn once(
+        &mut self,
+        write: impl FnOnce(&mut Self),
+        undo: impl FnOnce(&mut Self),
+    ) -> Option<StoreError> {
+        self.attempts = 1;
+        write(self);
+        self.attempts = ATTEMPTS;
+        let error = self.failed.take();
+        if error.is_some() {
+            undo(self);
+        }
+        error
     }
 
     fn batch(&self) -> Commit<Vec<u8>> {
@@ -132,17 +166,21 @@ impl<'a> Writer<'a> {
         ask: impl Fn(&Any) -> Result<Outcome, StoreError>,
         own: impl Fn(&Outcome) -> bool,
     ) {
-        for _ in 0..100 {
+        for _ in 0..self.attempts {
             match ask(self.store) {
                 Ok(Outcome::Written) => return,
                 Ok(outcome) if self.unknown > 0 && own(&outcome) => return,
                 Ok(other) => panic!("{other:?}"),
-                Err(error @ StoreError::Unavailable { .. }) => {
+                Err(error @ (StoreError::Unavailable { .. } | StoreError::Full { .. })) => {
                     println!("{error}");
                     self.unknown += 1;
+                    self.failed = Some(error);
                 }
                 Err(error) => panic!("{error}"),
             }
+        }
+        if self.attempts < ATTEMPTS {
+            return;
         }
         panic!("the store does not come back");
     }

@@ -17,6 +17,7 @@ mod world;
 
 mod backup;
 mod embedded;
+mod full;
 mod killed;
 mod places;
 mod postgres;

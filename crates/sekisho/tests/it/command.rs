@@ -122,6 +122,14 @@ pub(crate) fn shell_on(folder: &Path, database: Option<&str>, line: &str) -> Run
     run(folder, command, !line.contains(" --json"))
 }
 
+/// The same for a server whose files may get a limit: a write beyond it fails, and does not end it.
+pub(crate) fn shell_without_room(folder: &Path, line: &str) -> Running {
+    let rest = line.strip_prefix("sekisho ").expect("it is a call of the program");
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("trap '' XFSZ; exec \"$0\" {rest}"), PROGRAM]);
+    run(folder, command, !line.contains(" --json"))
+}
+
 fn run(folder: &Path, mut command: Command, is_text: bool) -> Running {
     let mut child = command
         .current_dir(folder)

@@ -10,6 +10,7 @@ mod browser;
 mod agents_asked;
 mod agents_backup;
 mod agents_database;
+mod agents_full;
 mod agents_page;
 mod approximate;
 mod arguments;

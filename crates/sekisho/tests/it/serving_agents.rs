@@ -180,7 +180,7 @@ fn after_kill_9_each_notification_is_in_a_digest() {
     let kills = if std::env::var_os("SEKISHO_LONG").is_some() { 50 } else { 8 };
     let line = "sekisho agents serve rules.toml --listen 127.0.0.1:0";
     let rules = RULES.to_owned() + "digest = { every = \"1s\", count = 7 }\n";
-    takes_effect_once_by(&rules, &folder, line, kills, |running| {
+    takes_effect_once_by(&rules, shell, &folder, line, kills, |running| {
         drop(running);
         shell(&folder, line)
     });
@@ -198,12 +198,24 @@ pub(crate) fn takes_effect_once(
     disturbances: u64,
     disturbed: impl FnMut(Running) -> Running,
 ) {
-    takes_effect_once_by(RULES, folder, line, disturbances, disturbed);
+    takes_effect_once_by(RULES, shell, folder, line, disturbances, disturbed);
+}
+
+/// The same with servers that are started so.
+pub(crate) fn takes_effect_once_in(
+    start: fn(&Path, &str) -> Running,
+    folder: &Path,
+    line: &str,
+    disturbances: u64,
+    disturbed: impl FnMut(Running) -> Running,
+) {
+    takes_effect_once_by(RULES, start, folder, line, disturbances, disturbed);
 }
 
 /// The same by these rules.
 fn takes_effect_once_by(
     rules: &str,
+    start: fn(&Path, &str) -> Running,
     folder: &Path,
     line: &str,
     disturbances: u64,
@@ -214,7 +226,7 @@ fn takes_effect_once_by(
     let place = Arc::new(Mutex::new(String::new()));
     let is_over = Arc::new(AtomicBool::new(false));
     let acknowledged: Arc<[AtomicU64]> = (0..AGENTS).map(|_| AtomicU64::new(0)).collect();
-    let mut running = shell(folder, line);
+    let mut running = start(folder, line);
     *place.lock().expect("nobody panics with it") = address(&running);
     for agent in 0..AGENTS {
         let line = format!("PUT /agents/a{agent}");
@@ -294,7 +306,7 @@ fn until_taken(place: &Mutex<String>, line: &str, id: &str, body: &str) {
         let here = place.lock().expect("nobody panics with it").clone();
         match request(&here, line, &[&format!("Idempotency-Key: {id}")], body) {
             Some((202, _)) => return,
-            Some((503 | 504, _)) | None => {}
+            Some((503 | 504 | 507, _)) | None => {}
             Some(other) => panic!("{line}: {other:?}"),
         }
         assert!(Instant::now() < until, "{line} was never taken");
