@@ -15,13 +15,16 @@ use crate::tree::Tree;
 /// The folder of the programs.
 const FOLDER: &str = "crates/bench/src/bin/";
 
-/// Runs the benchmarks that are named, or all. Words that begin with `--` go to each program.
+/// Options that take the next word as their value.
+const VALUED: [&str; 2] = ["--part", "--rival"];
+
+/// Runs the benchmarks that are named, or all. Words that begin with `--` go to each program, those of
+/// [`VALUED`] with the word after them.
 ///
 /// # Errors
 /// A name is not known, or a benchmark fails; the others still run.
 pub(crate) fn run(root: &Path, words: &[String]) -> Result<(), Stop> {
-    let (options, names): (Vec<String>, Vec<String>) =
-        words.iter().cloned().partition(|word| word.starts_with("--"));
+    let (options, names) = split(words);
     let known = find(root).map_err(Stop::Unusable)?;
     println!("benchmarks: {}", known.join(", "));
     if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
@@ -44,6 +47,31 @@ pub(crate) fn run(root: &Path, words: &[String]) -> Result<(), Stop> {
     }
     println!("\nfailed: {}", failed.join(", "));
     Err(Stop::Failed)
+}
+
+/// The options, and the names of benchmarks.
+fn split(words: &[String]) -> (Vec<String>, Vec<String>) {
+    let (mut options, mut names) = (Vec::new(), Vec::new());
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.starts_with("--") {
+            true if VALUED.contains(&word.as_str()) => match words.next() {
+                Some(value) => options.push(format!("{word}={value}")),
+                None => options.push(word.clone()),
+            },
+            true => options.push(word.clone()),
+            false => names.push(word.clone()),
+        }
+    }
+    (options, names)
+}
+
+/// The name of what a benchmark prints under these options, fit for a file: a part does not go in the place
+/// of the whole.
+fn kept_as(name: &str, options: &[String]) -> String {
+    let value = |option: &String| slug(option.split_once('=').map_or(option, |(_, value)| value));
+    let words = options.iter().map(value);
+    [name.to_owned()].into_iter().chain(words).collect::<Vec<_>>().join("-")
 }
 
 /// The names of the benchmarks.
@@ -76,7 +104,7 @@ fn run_one(root: &Path, name: &str, options: &[String]) -> Result<(), String> {
     })?;
     // Kept only now: half a table looks like a whole one.
     let folder = format!("bench/runs/{}-{}", date(now()), machine());
-    let path = format!("{folder}/{name}.txt");
+    let path = format!("{folder}/{}.txt", kept_as(name, options));
     let write = || {
         fs::create_dir_all(root.join(&folder))?;
         fs::write(root.join(&path), text)
@@ -180,6 +208,22 @@ mod tests {
             assert!(manifest.contains(&format!("name = \"bench_{name}\"\n")), "{name}");
         }
         assert_eq!(manifest.matches("[[bin]]").count(), known.len());
+    }
+
+    /// `--rival pekko` was taken for a benchmark `pekko`.
+    #[test]
+    fn an_option_takes_its_value_along() {
+        let words = ["agents", "--rival", "pekko", "--small"].map(str::to_owned);
+        let (options, names) = split(&words);
+        assert_eq!(
+            (options.as_slice(), names.as_slice()),
+            (
+                ["--rival=pekko", "--small"].map(str::to_owned).as_slice(),
+                ["agents".to_owned()].as_slice(),
+            )
+        );
+        assert_eq!(kept_as("agents", &options), "agents-pekko-small");
+        assert_eq!(kept_as("agents", &[]), "agents");
     }
 
     #[test]

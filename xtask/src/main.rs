@@ -48,6 +48,7 @@ usage: cargo xtask <verb>
   python                      builds the Python package in target/python and runs its tests
   demo [ARGS]                 builds the release binary and runs `sekisho demo ARGS`
   bench [NAME ...] [--small]  runs crates/bench/src/bin/NAME.rs, all without a NAME
+  bench agents --rival pekko  an actor library of the JVM instead, by Java 17 and Maven
   fuzz [TARGET] [--seconds N] runs the fuzz targets, 60 s each unless told
 
 exit codes: 0 all is well, 1 something failed, 2 usage, or something is missing that you must install";

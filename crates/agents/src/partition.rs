@@ -408,7 +408,7 @@ impl<A: Agent> Partition<A> {
     fn give_timers(&mut self) {
         while let Some((due, key, name)) = self.timers.take(self.now) {
             let agent = self.known.meet::<A>(key, &mut self.scheduler);
-            self.known.mailbox(agent).timers.insert((due, name));
+            self.known.mailbox(agent).insert_timer(due, name);
             self.scheduler.deliver(agent, Priority::Normal.level());
         }
     }

@@ -73,6 +73,11 @@ impl Account {
     pub fn payload(tick: u64, profit: i64) -> Vec<u8> {
         [tick.to_le_bytes(), profit.to_le_bytes()].concat()
     }
+
+    /// The number of the tick that a notification tells of; 0 for one of another kind.
+    pub fn number(payload: &[u8]) -> u64 {
+        payload.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    }
 }
 
 impl Agent for Account {
@@ -99,7 +104,11 @@ impl Agent for Account {
             let (symbol, count) = (u32::from_le_bytes(symbol), u32::from_le_bytes(count));
             Ok(Holding { symbol, count, bought: cold.int()? })
         };
-        let holdings = (0..count).map(|_| holding(&mut cold)).collect::<Result<_, _>>()?;
+        // Exactly as many: a collected result would have room for the next power of two.
+        let mut holdings = Vec::with_capacity(count);
+        for _ in 0..count {
+            holdings.push(holding(&mut cold)?);
+        }
         let [notified] = hot.take()?;
         let last = hot.int()?;
         Ok(Account { holdings, limits, rest: cold.0.to_vec(), notified: notified != 0, last })

@@ -26,6 +26,29 @@ pub struct Costs {
     pub wal: u64,
 }
 
+impl Costs {
+    /// More costs.
+    pub fn add(&mut self, other: &Costs) {
+        self.wall += other.wall;
+        self.own += other.own;
+        self.database += other.database;
+        self.wal += other.wal;
+    }
+
+    /// Costs of so many times as much.
+    ///
+    /// # Panics
+    /// If the factor is below 0.
+    pub fn times(&self, factor: f64) -> Costs {
+        Costs {
+            wall: self.wall.mul_f64(factor),
+            own: self.own.mul_f64(factor),
+            database: self.database.mul_f64(factor),
+            wal: (self.wal as f64 * factor) as u64,
+        }
+    }
+}
+
 /// A meter of costs, with a connection of its own.
 pub struct Meter {
     runtime: Runtime,

@@ -1,17 +1,18 @@
 //! The inputs of a benchmark: accounts and ticks from one seed, the notifications that they must lead to, and
 //! the writing of the accounts into a store.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use agents::{
     Commit, Cursor, Failure, Header, Key, Notification, Outcome, PartitionError, RowWrite,
-    StateWrite, Stored,
+    StateWrite, Stored, Timer, TimerName,
 };
 use agents_store::{Content, Store, StoreError};
 use gate::SpecError;
 use rand::RngExt;
-use workload::stream;
+use workload::{Chance, stream};
 
 use crate::account::{Account, Holding, Tick};
 use agents::Agent;
@@ -124,6 +125,14 @@ impl Fired {
     }
 }
 
+impl Fired {
+    /// Those of another pass, too.
+    pub fn merge(&mut self, other: Fired) {
+        self.count += other.count;
+        self.sum = self.sum.wrapping_add(other.sum);
+    }
+}
+
 impl Load {
     /// The load of these parameters.
     ///
@@ -143,6 +152,17 @@ impl Load {
 
     /// The account of a key.
     pub fn account(&self, key: Key) -> Account {
+        let (mut account, mut chance) = self.without_rest(key);
+        let (mut cold, mut hot) = (Vec::new(), Vec::new());
+        account.encode_cold(&mut cold);
+        account.encode_hot(&mut hot);
+        let rest = self.spec.bytes.saturating_sub(cold.len() + hot.len());
+        account.rest = (0..rest).map(|_| chance.random()).collect();
+        account
+    }
+
+    /// The account without what is only carried along, and the stream that goes on with that.
+    fn without_rest(&self, key: Key) -> (Account, Chance) {
         let mut chance = stream(self.spec.seed, ACCOUNTS + key.0);
         let mut holdings: Vec<Holding> = Vec::with_capacity(HOLDINGS);
         let mut variance = 0.0;
@@ -158,13 +178,17 @@ impl Load {
         }
         let most = (self.spec.limits * variance.sqrt()) as i64;
         let limits = (-most, most);
-        let mut account = Account { holdings, limits, rest: Vec::new(), notified: false, last: 0 };
-        let (mut cold, mut hot) = (Vec::new(), Vec::new());
-        account.encode_cold(&mut cold);
-        account.encode_hot(&mut hot);
-        let rest = self.spec.bytes.saturating_sub(cold.len() + hot.len());
-        account.rest = (0..rest).map(|_| chance.random()).collect();
-        account
+        (Account { holdings, limits, rest: Vec::new(), notified: false, last: 0 }, chance)
+    }
+
+    /// A tick that takes no account outside: each price is its mean.
+    pub fn calm(&self, number: u64) -> Tick {
+        Tick { number, prices: self.means.iter().copied().collect() }
+    }
+
+    /// A tick that takes every account outside: each price is twice its mean.
+    pub fn shock(&self, number: u64) -> Tick {
+        Tick { number, prices: self.means.iter().map(|mean| 2 * mean).collect() }
     }
 
     /// The tick of a number: each price anywhere within 5 % of its mean.
@@ -196,7 +220,7 @@ impl Load {
     ) -> Result<Vec<Fired>, RunError> {
         let mut fired = vec![Fired::default(); ticks.len()];
         for key in keys {
-            let account = self.account(key);
+            let (account, _) = self.without_rest(key);
             for (tick, fired) in ticks.iter().zip(&mut fired) {
                 let profit = account.profit(&tick.prices);
                 let profit = profit.map_err(|failure| RunError::Account(key, failure))?;
@@ -252,6 +276,16 @@ impl Writer {
         rows: Vec<RowWrite>,
         notifications: Vec<Notification>,
     ) -> Result<(), RunError> {
+        self.commit_with(store, (rows, notifications), BTreeMap::new())
+    }
+
+    /// The same with timers.
+    pub(crate) fn commit_with<M: Content>(
+        &mut self,
+        store: &dyn Store<M>,
+        (rows, notifications): (Vec<RowWrite>, Vec<Notification>),
+        timers: BTreeMap<(Key, TimerName), Option<Timer>>,
+    ) -> Result<(), RunError> {
         let numbers = notifications.iter().map(|one| one.n).collect();
         let commit = Commit {
             epoch: self.epoch,
@@ -262,7 +296,7 @@ impl Writer {
             notifications,
             delivered: std::mem::replace(&mut self.told, numbers),
             sends: Vec::new(),
-            timers: Default::default(),
+            timers,
             dead: Vec::new(),
         };
         match store.commit(self.partition, &commit)? {

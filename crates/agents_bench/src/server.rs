@@ -20,7 +20,7 @@ use crate::load::{Fired, RunError};
 /// Longest wait for anything to happen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-type Told<M> = Result<Event<M>, StoreError>;
+type Ended<M> = Result<Event<M>, StoreError>;
 
 /// Calls of the store that wait for their thread.
 struct Calls<M> {
@@ -30,11 +30,22 @@ struct Calls<M> {
     outbox: Sender<(u64, usize)>,
 }
 
+/// A notification, and the moment at which it was to be delivered: its effects are durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The agent.
+    pub agent: Key,
+    /// The content.
+    pub payload: Vec<u8>,
+    /// The moment, by the server's clock.
+    pub at: Time,
+}
+
 /// A partition that runs.
 pub struct Server<A: Agent> {
-    core: Partition<A>,
+    pub(crate) core: Partition<A>,
     calls: Calls<A::Message>,
-    told: Receiver<Told<A::Message>>,
+    told: Receiver<Ended<A::Message>>,
     threads: Vec<JoinHandle<()>>,
     began: Instant,
     /// Number of the last notification before it was opened: those up to it are another's.
@@ -44,6 +55,8 @@ pub struct Server<A: Agent> {
     answered: u64,
     /// Messages that were offered.
     offered: u64,
+    /// The notifications since [`Server::listen`].
+    heard: Option<Vec<Told>>,
 }
 
 impl<A: Agent> std::fmt::Debug for Server<A> {
@@ -94,7 +107,8 @@ impl<A: Agent<Message: Content + Send + Sync + 'static>> Server<A> {
             })?,
         };
         let (began, fired) = (Instant::now(), Fired::default());
-        Ok(Server { core, calls, told, threads, began, before, fired, answered: 0, offered: 0 })
+        let (answered, offered, heard) = (0, 0, None);
+        Ok(Server { core, calls, told, threads, began, before, fired, answered, offered, heard })
     }
 
     /// Gives messages, each to its agents, and waits until each has handled its own, all that follows is committed, and
@@ -111,31 +125,82 @@ impl<A: Agent<Message: Content + Send + Sync + 'static>> Server<A> {
         self.fired = Fired::default();
         let mut own = VecDeque::new();
         for (message, to) in messages {
-            self.offered += 1;
-            let (audience, priority) = (Audience::Everyone, Priority::Normal);
-            let envelope = Envelope { id: None, sender: 0, to, audience, priority, message };
-            own.push_back(Event::Offer { ticket: self.offered, envelope });
+            let offer = self.offer(message, to, Priority::Normal);
+            own.push_back(offer);
         }
-        loop {
-            let is_over = self.answered == self.offered
-                && self.fired.count >= expected
-                && self.core.is_idle()
-                && own.is_empty();
-            if is_over {
-                return Ok(self.fired);
-            }
-            if stop.load(Ordering::Relaxed) {
-                return Err(RunError::Stopped);
-            }
-            let next = match self.told.try_recv() {
-                Ok(told) => told?,
-                Err(_) => match own.pop_front() {
+        while !(own.is_empty() && self.is_idle() && self.fired.count >= expected) {
+            self.step(&mut own, PATIENCE, stop)?;
+        }
+        Ok(self.fired)
+    }
+
+    /// Runs until a moment of its clock at least, and until nothing is left to do then.
+    ///
+    /// # Errors
+    /// The store fails or refuses, or `stop` was set.
+    pub fn run_until(&mut self, until: Time, stop: &AtomicBool) -> Result<(), RunError> {
+        let mut own = VecDeque::new();
+        while self.now() < until || !(own.is_empty() && self.is_idle()) {
+            let patience = if self.now() < until { until.since(self.now()) } else { PATIENCE };
+            self.step(&mut own, patience, stop)?;
+        }
+        Ok(())
+    }
+
+    /// From now on notifications are kept, until they are [taken](Server::heard).
+    pub fn listen(&mut self) {
+        self.heard = Some(Vec::new());
+    }
+
+    /// The notifications since the last call.
+    pub fn heard(&mut self) -> Vec<Told> {
+        self.heard.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The moment by its clock, which began when it was open.
+    pub fn now(&self) -> Time {
+        Time::ZERO + self.began.elapsed()
+    }
+
+    /// True if all that was offered was answered and handled.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.answered == self.offered && self.core.is_idle()
+    }
+
+    /// A message on its way in.
+    pub(crate) fn offer(
+        &mut self,
+        message: A::Message,
+        to: Destination,
+        priority: Priority,
+    ) -> Event<A::Message> {
+        self.offered += 1;
+        let audience = Audience::Everyone;
+        let envelope = Envelope { id: None, sender: 0, to, audience, priority, message };
+        Event::Offer { ticket: self.offered, envelope }
+    }
+
+    /// Takes the next event: the end of a call, else one of its own, else what happens within a time.
+    pub(crate) fn step(
+        &mut self,
+        own: &mut VecDeque<Event<A::Message>>,
+        patience: Duration,
+        stop: &AtomicBool,
+    ) -> Result<(), RunError> {
+        if stop.load(Ordering::Relaxed) {
+            return Err(RunError::Stopped);
+        }
+        let next = match self.told.try_recv() {
+            Ok(told) => told?,
+            Err(_) => match own.pop_front() {
+                Some(event) => event,
+                None => match self.wait(patience)? {
                     Some(event) => event,
-                    None => self.wait()?,
+                    None => return Ok(()),
                 },
-            };
-            self.handle(next, &mut own)?;
-        }
+            },
+        };
+        self.handle(next, own)
     }
 
     /// Numbers of what was done.
@@ -150,18 +215,18 @@ impl<A: Agent<Message: Content + Send + Sync + 'static>> Server<A> {
         self.threads.into_iter().for_each(|thread| _ = thread.join());
     }
 
-    fn wait(&self) -> Result<Event<A::Message>, RunError> {
-        let now = self.now();
-        let until = self.core.next_wakeup().map_or(PATIENCE, |at| at.since(now));
-        match self.told.recv_timeout(until.min(PATIENCE)) {
-            Ok(told) => Ok(told?),
-            Err(RecvTimeoutError::Timeout) if until < PATIENCE => Ok(Event::Wake),
+    /// The next event; `None` if nothing happens for so long, which is an error after [`PATIENCE`].
+    fn wait(&self, patience: Duration) -> Result<Option<Event<A::Message>>, RunError> {
+        let wakes = self.core.next_wakeup().map(|at| at.since(self.now()));
+        let most = wakes.unwrap_or(PATIENCE).min(patience);
+        match self.told.recv_timeout(most) {
+            Ok(told) => Ok(Some(told?)),
+            Err(RecvTimeoutError::Timeout) if wakes.is_some_and(|wakes| wakes <= most) => {
+                Ok(Some(Event::Wake))
+            }
+            Err(RecvTimeoutError::Timeout) if patience < PATIENCE => Ok(None),
             Err(_) => Err(RunError::Silent(PATIENCE.as_secs())),
         }
-    }
-
-    fn now(&self) -> Time {
-        Time::ZERO + self.began.elapsed()
     }
 
     fn handle(
@@ -197,6 +262,10 @@ impl<A: Agent<Message: Content + Send + Sync + 'static>> Server<A> {
             Action::Deliver(Notification { n, key, payload }) => {
                 if n > self.before {
                     self.fired.add(key.agent, &payload);
+                    let at = self.now();
+                    if let Some(heard) = &mut self.heard {
+                        heard.push(Told { agent: key.agent, payload, at });
+                    }
                 }
                 own.push_back(Event::Delivered(n));
             }
@@ -216,10 +285,10 @@ impl<A: Agent<Message: Content + Send + Sync + 'static>> Server<A> {
 
 /// A thread that does calls in their order, and tells how each ended.
 fn caller<M: Content + Send + 'static, C: Send + 'static>(
-    tell: &Sender<Told<M>>,
+    tell: &Sender<Ended<M>>,
     threads: &mut Vec<JoinHandle<()>>,
     store: &Arc<dyn Store<M>>,
-    call: impl Fn(&dyn Store<M>, C) -> Told<M> + Send + 'static,
+    call: impl Fn(&dyn Store<M>, C) -> Ended<M> + Send + 'static,
 ) -> Result<Sender<C>, RunError> {
     let (calls, called) = channel::<C>();
     let (tell, store) = (tell.clone(), Arc::clone(store));

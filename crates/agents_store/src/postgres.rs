@@ -150,6 +150,23 @@ impl PostgresStore {
         }
     }
 
+    /// The rows of these agents by a statement for each, all of them sent before the first answer: what a server
+    /// without batches can do at best. A load is faster, and asks for all in one statement.
+    ///
+    /// # Errors
+    /// They could not be read.
+    pub fn read_each(&self, partition: u32, keys: &[Key]) -> Result<Vec<(Key, Row)>, StoreError> {
+        let sql = format!(
+            "select key, header, hot, cold from {0}.hot left join {0}.cold using (partition, key) \
+             where partition = $1 and key = $2",
+            self.schema
+        );
+        let partition = of_partition(partition);
+        let numbers: Vec<i64> = keys.iter().map(|key| rows::of_key(key.0)).collect();
+        let rows = self.read(|session| session.rows_each(&sql, partition, &numbers))?;
+        self.rows_of(&rows)
+    }
+
     fn unusable(&self, cause: String) -> StoreError {
         StoreError::Unusable { place: self.place.clone(), cause }
     }

@@ -260,7 +260,7 @@ impl Bench<'_> {
     fn one_by_one(&mut self, order: Order) -> Result<Row, RunError> {
         let agents = self.args.agents.min(self.args.one_by_one);
         let room = room(self.args, agents);
-        let (victim, seed) = (EvictionRule::Lru, self.args.seed);
+        let (victim, seed) = (EvictionRule::Lru.into(), self.args.seed);
         let policy = Policy::new(PolicySpec { agents, room, order, victim, seed });
         let policy = policy.map_err(RunError::Scheduler)?;
         let (tick, expected) = self.next(1, agents)?.swap_remove(0);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::discipline::{DeficitRoundRobin, Discipline};
+use crate::eviction::make_room;
 use crate::{Eviction, EvictionRule, Job, JobId, SpecError, Time};
 
 /// The parameters of a cohort scheduler.
@@ -354,6 +355,7 @@ impl CohortScheduler {
 
     fn make_room(&mut self, agent: u32) {
         assert!(agent != NONE, "agents are numbered below u32::MAX");
+        make_room(&mut self.agents, agent as usize + 1);
         while self.agents.len() <= agent as usize {
             let identity = self.agents.len() as u64;
             self.agents.push(Agent { identity, ..FRESH });

@@ -1,10 +1,12 @@
 //! Choice of the entry that leaves a full cache, for the agent scheduler and for every cache that is
 //! simulated: each rule is written once.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
+mod arrivals;
 mod sketch;
 
+pub use arrivals::{ArrivalOrder, ArrivalTurn, Victim};
 use sketch::Sketch;
 
 /// Rules for the entry that leaves a full cache.
@@ -74,9 +76,9 @@ pub struct Eviction {
     /// Where the hand of SIEVE goes on; `NONE` for the oldest.
     hand: u32,
     sketch: Option<Sketch>,
-    /// By score, then the latest use first.
-    ranking: BTreeSet<(u64, u64, u32)>,
-    clock: u64,
+    /// The entries that may leave, by score: there are few scores. Of a list leaves the tail, which was used
+    /// last: a tie falls on the latest, which keeps a set where all are used in turn.
+    ranking: BTreeMap<u64, List>,
 }
 
 /// Segments: all of the rules but W-TinyLFU have only the first.
@@ -92,8 +94,8 @@ struct Node {
     prev: u32,
     next: u32,
     identity: u64,
-    /// Its key in the ranking.
-    rank: (u64, u64),
+    /// Its score in the ranking.
+    score: u64,
     segment: u8,
     cached: bool,
     held: bool,
@@ -107,7 +109,7 @@ const ABSENT: Node = Node {
     prev: NONE,
     next: NONE,
     identity: 0,
-    rank: (0, 0),
+    score: 0,
     segment: 0,
     cached: false,
     held: false,
@@ -119,6 +121,43 @@ const ABSENT: Node = Node {
 struct List {
     head: u32,
     tail: u32,
+}
+
+const EMPTY: List = List { head: NONE, tail: NONE };
+
+impl List {
+    /// Puts an entry at the tail.
+    fn append(&mut self, entry: u32, nodes: &mut [Node]) {
+        let node = &mut nodes[entry as usize];
+        (node.prev, node.next) = (self.tail, NONE);
+        match nodes.get_mut(self.tail as usize) {
+            Some(before) => before.next = entry,
+            None => self.head = entry,
+        }
+        self.tail = entry;
+    }
+
+    fn unlist(&mut self, entry: u32, nodes: &mut [Node]) {
+        let Node { prev, next, .. } = nodes[entry as usize];
+        match nodes.get_mut(prev as usize) {
+            Some(before) => before.next = next,
+            None => self.head = next,
+        }
+        match nodes.get_mut(next as usize) {
+            Some(after) => after.prev = prev,
+            None => self.tail = prev,
+        }
+        let node = &mut nodes[entry as usize];
+        (node.prev, node.next) = (NONE, NONE);
+    }
+}
+
+/// Room for so many, and for an eighth more: there are very many agents, and a vector that doubles would be
+/// half empty.
+pub(crate) fn make_room<T>(all: &mut Vec<T>, len: usize) {
+    if len > all.capacity() {
+        all.reserve_exact(len - all.len() + len / 8);
+    }
 }
 
 impl Eviction {
@@ -134,7 +173,7 @@ impl Eviction {
         Eviction {
             rule,
             nodes: Vec::new(),
-            lists: [List { head: NONE, tail: NONE }; SEGMENTS],
+            lists: [EMPTY; SEGMENTS],
             sizes: [0; SEGMENTS],
             window_max,
             main_max: capacity.saturating_sub(window_max),
@@ -142,8 +181,7 @@ impl Eviction {
             free: 0,
             hand: NONE,
             sketch,
-            ranking: BTreeSet::new(),
-            clock: 0,
+            ranking: BTreeMap::new(),
         }
     }
 
@@ -159,6 +197,7 @@ impl Eviction {
     pub fn enter(&mut self, entry: u32, identity: u64) {
         assert!(entry != NONE, "entries are numbered below u32::MAX");
         if self.nodes.len() <= entry as usize {
+            make_room(&mut self.nodes, entry as usize + 1);
             self.nodes.resize(entry as usize + 1, ABSENT);
         }
         let node = &mut self.nodes[entry as usize];
@@ -181,19 +220,14 @@ impl Eviction {
         (node.held, node.new, node.used) = (false, false, node.used || again);
         let identity = node.identity;
         self.free += 1;
-        self.clock += 1;
-        if let Some(sketch) = &mut self.sketch {
-            sketch.count(identity);
-        }
+        let score = self.sketch.as_mut().map_or(0, |sketch| sketch.count(identity));
         match self.rule {
             EvictionRule::Lru | EvictionRule::Mru => self.append(entry),
             EvictionRule::Sieve => {}
             EvictionRule::Frequency => {
-                let score = self.sketch.as_ref().map_or(0, |sketch| sketch.score(identity));
-                // Backwards: a tie falls on the latest, which keeps a set where all are used in turn.
-                let rank = (score, u64::MAX - self.clock);
-                self.nodes[entry as usize].rank = rank;
-                self.ranking.insert((rank.0, rank.1, entry));
+                self.nodes[entry as usize].score = score;
+                let list = self.ranking.entry(score).or_insert(EMPTY);
+                list.append(entry, &mut self.nodes);
             }
             EvictionRule::WTinyLfu => {
                 if again && self.nodes[entry as usize].segment == PROBATION as u8 {
@@ -217,12 +251,16 @@ impl Eviction {
             return;
         }
         node.held = true;
-        let rank = node.rank;
+        let score = node.score;
         self.free -= 1;
         match self.rule {
             EvictionRule::Sieve => {}
             EvictionRule::Frequency => {
-                self.ranking.remove(&(rank.0, rank.1, entry));
+                let list = self.ranking.get_mut(&score).expect("who is free is in its list");
+                list.unlist(entry, &mut self.nodes);
+                if list.head == NONE {
+                    self.ranking.remove(&score);
+                }
             }
             EvictionRule::Lru | EvictionRule::Mru | EvictionRule::WTinyLfu => self.unlist(entry),
         }
@@ -250,7 +288,9 @@ impl Eviction {
         let entry = match self.rule {
             EvictionRule::Lru => self.lists[WINDOW].head,
             EvictionRule::Mru => self.lists[WINDOW].tail,
-            EvictionRule::Frequency => self.ranking.first().map_or(NONE, |&(_, _, entry)| entry),
+            EvictionRule::Frequency => {
+                self.ranking.first_key_value().map_or(NONE, |(_, list)| list.tail)
+            }
             EvictionRule::Sieve => self.hand_takes(),
             EvictionRule::WTinyLfu => self.less_popular(),
         };
@@ -337,28 +377,11 @@ impl Eviction {
     /// Puts an entry at the tail of its segment's list.
     fn append(&mut self, entry: u32) {
         let segment = usize::from(self.nodes[entry as usize].segment);
-        let tail = self.lists[segment].tail;
-        let node = &mut self.nodes[entry as usize];
-        (node.prev, node.next) = (tail, NONE);
-        match self.nodes.get_mut(tail as usize) {
-            Some(before) => before.next = entry,
-            None => self.lists[segment].head = entry,
-        }
-        self.lists[segment].tail = entry;
+        self.lists[segment].append(entry, &mut self.nodes);
     }
 
     fn unlist(&mut self, entry: u32) {
-        let Node { prev, next, segment, .. } = self.nodes[entry as usize];
-        let list = &mut self.lists[usize::from(segment)];
-        match self.nodes.get_mut(prev as usize) {
-            Some(before) => before.next = next,
-            None => list.head = next,
-        }
-        match self.nodes.get_mut(next as usize) {
-            Some(after) => after.prev = prev,
-            None => list.tail = prev,
-        }
-        let node = &mut self.nodes[entry as usize];
-        (node.prev, node.next) = (NONE, NONE);
+        let segment = usize::from(self.nodes[entry as usize].segment);
+        self.lists[segment].unlist(entry, &mut self.nodes);
     }
 }

@@ -56,7 +56,7 @@ pub use controller::{
 pub use discipline::Discipline;
 pub use early_rejection::EarlyRejection;
 pub use event::{Access, Action, Event, Job, JobId, Reason, Report, Role, Share, Slot};
-pub use eviction::{Eviction, EvictionRule};
+pub use eviction::{ArrivalOrder, ArrivalTurn, Eviction, EvictionRule, Victim};
 pub use gate::Gate;
 pub use load_information::LoadInformation;
 pub use policy::{

@@ -1,7 +1,7 @@
 //! The agent server's scheduler and cache without the server: multicasts to very many agents, run by
 //! the code of `gate` that runs them live, to see what its policies bring.
 
-use gate::{Cached, CohortScheduler, Eviction, EvictionRule, SchedulerSpec, SpecError, Time};
+use gate::{ArrivalOrder, Cached, CohortScheduler, SchedulerSpec, SpecError, Time, Victim};
 use measure::Estimate;
 use rand::RngExt;
 use workload::{Chance, stream};
@@ -31,9 +31,9 @@ pub struct Multicasts {
 pub enum AgentOrder {
     /// Message by message, the receivers of each in the same order every time, for a cache of this
     /// many agents under this rule.
-    Same(u32, EvictionRule),
+    Same(u32, Victim),
     /// The same, in a new random order each time.
-    Shuffled(u32, EvictionRule),
+    Shuffled(u32, Victim),
     /// As the scheduler says, for all outstanding messages together.
     Cohorts(SchedulerSpec),
 }
@@ -83,18 +83,15 @@ impl Audience {
 pub fn hit_ratio(multicasts: &Multicasts) -> Result<Estimate, SpecError> {
     let Multicasts { agents, outstanding, warm_up, rounds, .. } = *multicasts;
     assert!(agents > 0 && outstanding > 0 && rounds > 1, "nothing to measure: {multicasts:?}");
-    let mut world = World {
-        chances: multicasts.audience.chances(agents),
-        chance: stream(multicasts.seed, 0),
-        cached: vec![false; agents as usize],
-    };
+    let mut world =
+        World { chances: multicasts.audience.chances(agents), chance: stream(multicasts.seed, 0) };
     let mut scheduler = match &multicasts.order {
         AgentOrder::Cohorts(spec) => Some(CohortScheduler::with(spec.clone())?),
         _ => None,
     };
     let mut plain = match multicasts.order {
         AgentOrder::Same(room, rule) | AgentOrder::Shuffled(room, rule) => {
-            Some((Eviction::new(rule, room), room, 0))
+            Some(ArrivalOrder::new(rule, room))
         }
         AgentOrder::Cohorts(_) => None,
     };
@@ -109,10 +106,12 @@ pub fn hit_ratio(multicasts: &Multicasts) -> Result<Estimate, SpecError> {
         if let Some(scheduler) = &mut scheduler {
             (lookups, hits) = run_cohorts(scheduler, &batches, agents);
         }
-        if let Some(cache) = &mut plain {
-            for &agent in batches.iter().flatten() {
+        if let Some(plain) = &mut plain {
+            batches.iter().for_each(|batch| plain.deliver(batch));
+            while let Some(turn) = plain.next() {
                 lookups += 1;
-                hits += u64::from(world.look_up(cache, agent));
+                hits += u64::from(turn.hit);
+                plain.finish(turn.agent);
             }
         }
         if round >= warm_up && lookups > 0 {
@@ -126,7 +125,6 @@ pub fn hit_ratio(multicasts: &Multicasts) -> Result<Estimate, SpecError> {
 struct World {
     chances: Vec<f64>,
     chance: Chance,
-    cached: Vec<bool>,
 }
 
 impl World {
@@ -143,24 +141,6 @@ impl World {
             }
         }
         all
-    }
-
-    fn look_up(&mut self, (cache, room, len): &mut (Eviction, u32, u32), agent: u32) -> bool {
-        if self.cached[agent as usize] {
-            cache.hold(agent);
-            cache.free(agent);
-            return true;
-        }
-        if *len == *room {
-            let out = cache.evict().expect("nobody is held");
-            self.cached[out as usize] = false;
-        } else {
-            *len += 1;
-        }
-        cache.enter(agent, u64::from(agent));
-        cache.free(agent);
-        self.cached[agent as usize] = true;
-        false
     }
 }
 

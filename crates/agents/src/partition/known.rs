@@ -25,13 +25,17 @@ struct Slot<A> {
     resident: Option<Resident<A>>,
 }
 
-/// The messages of one agent, multicasts apart.
+/// The messages of one agent, multicasts apart. Most agents have none, and are asked several times: so they
+/// take a word, and say so at once.
 #[derive(Debug, Default)]
-pub(super) struct Mailbox {
+pub(super) struct Mailbox(Option<Box<Letters>>);
+
+#[derive(Debug, Default)]
+struct Letters {
     /// The highest priority first, within it in the order of the log.
     messages: BTreeSet<(Reverse<Priority>, Seq)>,
     /// Timers that are due, in that order; their priority is the usual one.
-    pub(super) timers: BTreeSet<(Time, TimerName)>,
+    timers: BTreeSet<(Time, TimerName)>,
 }
 
 /// An agent whose state is in memory.
@@ -55,21 +59,44 @@ pub(super) enum State<A> {
 
 impl Mailbox {
     pub(super) fn insert(&mut self, priority: Priority, seq: Seq) {
-        self.messages.insert((Reverse(priority), seq));
+        self.0.get_or_insert_default().messages.insert((Reverse(priority), seq));
     }
 
     pub(super) fn remove(&mut self, priority: Priority, seq: Seq) {
-        self.messages.remove(&(Reverse(priority), seq));
+        if let Some(letters) = &mut self.0 {
+            letters.messages.remove(&(Reverse(priority), seq));
+            self.shrink();
+        }
+    }
+
+    /// A timer is due.
+    pub(super) fn insert_timer(&mut self, due: Time, name: TimerName) {
+        self.0.get_or_insert_default().timers.insert((due, name));
+    }
+
+    /// The first timer that is due, taken out.
+    pub(super) fn take_timer(&mut self) -> Option<(Time, TimerName)> {
+        let first = self.0.as_mut()?.timers.pop_first();
+        self.shrink();
+        first
+    }
+
+    pub(super) fn has_timers(&self) -> bool {
+        self.0.as_ref().is_some_and(|letters| !letters.timers.is_empty())
+    }
+
+    fn shrink(&mut self) {
+        let empty = |it: &Letters| it.messages.is_empty() && it.timers.is_empty();
+        if self.0.as_deref().is_some_and(empty) {
+            self.0 = None;
+        }
     }
 
     /// The first message of a priority.
     pub(super) fn first(&self, priority: Priority) -> Option<Seq> {
-        // Most agents of a multicast have none, and are asked several times.
-        if self.messages.is_empty() {
-            return None;
-        }
+        let letters = self.0.as_ref()?;
         let range = (Reverse(priority), Seq(0))..=(Reverse(priority), Seq(u64::MAX));
-        self.messages.range(range).next().map(|&(_, seq)| seq)
+        letters.messages.range(range).next().map(|&(_, seq)| seq)
     }
 
     /// The first message of all in the order of the log.
@@ -78,7 +105,7 @@ impl Mailbox {
     }
 
     fn is_empty(&self) -> bool {
-        self.messages.is_empty() && self.timers.is_empty()
+        self.0.is_none()
     }
 }
 
@@ -123,6 +150,10 @@ impl<A> Known<A> {
                 agent
             }
             None => {
+                // A vector that doubles would be half empty.
+                if self.slots.len() == self.slots.capacity() {
+                    self.slots.reserve_exact(self.slots.len() / 8 + 16);
+                }
                 self.slots.push(fresh);
                 self.slots.len() as u32 - 1
             }

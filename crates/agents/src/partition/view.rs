@@ -2,6 +2,7 @@
 
 use super::Partition;
 use crate::agent::Agent;
+use crate::message::Key;
 
 /// A partition at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,5 +44,10 @@ impl<A: Agent> Partition<A> {
             outbox: self.outbox.pending(),
             timers: self.timers.len() as u64,
         }
+    }
+
+    /// True if the state of an agent is in memory.
+    pub fn is_cached(&self, key: Key) -> bool {
+        self.known.number(key).is_some_and(|agent| self.known.resident(agent).is_some())
     }
 }

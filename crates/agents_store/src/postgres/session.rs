@@ -109,6 +109,24 @@ impl Session {
         self.call(async |client, prepared| client.query(&prepared[sql], params).await)
     }
 
+    /// The rows of a statement for a partition and each of these numbers; all are sent at once.
+    pub(super) fn rows_each(
+        &mut self,
+        sql: &str,
+        partition: i64,
+        numbers: &[i64],
+    ) -> Result<Vec<Row>, Fault> {
+        self.prepare(sql)?;
+        self.call(async |client, prepared| {
+            let all = numbers.iter().map(async |number| {
+                let params: Params<'_> = &[&partition, number];
+                client.query(&prepared[sql], params).await
+            });
+            let rows: Result<Vec<_>, _> = join_all(all).await.into_iter().collect();
+            Ok(rows?.into_iter().flatten().collect())
+        })
+    }
+
     /// Begins a transaction: what comes before its end is on this connection, or fails.
     pub(super) fn begin(&mut self) -> Result<(), Fault> {
         self.script("begin")?;

@@ -1,6 +1,6 @@
 //! Eviction rules against plain ones, and what each is for.
 
-use gate::{Eviction, EvictionRule};
+use gate::{ArrivalOrder, ArrivalTurn, Eviction, EvictionRule, Victim};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -188,4 +188,81 @@ fn a_scan_does_not_wash_out_what_w_tiny_lfu_protects() {
         lru.touch(key);
     });
     assert!((0..50).all(|key| !lru.present.contains(&key)));
+}
+
+/// The paper's choice as a loop over all cached agents: of those without messages who finished first, else
+/// whose next message is last in the queue.
+struct PlainArrivals {
+    capacity: usize,
+    queue: Vec<u32>,
+    running: Vec<u32>,
+    /// Those that finished last come last.
+    cached: Vec<u32>,
+}
+
+impl PlainArrivals {
+    fn next(&mut self) -> Option<ArrivalTurn> {
+        let agent = *self.queue.first().filter(|&agent| !self.running.contains(agent))?;
+        self.queue.remove(0);
+        let hit = self.cached.contains(&agent);
+        let mut evicted = None;
+        if !hit {
+            if self.cached.len() == self.capacity {
+                let rests = self.cached.iter().filter(|it| !self.running.contains(it));
+                let place = |it: &u32| self.queue.iter().position(|other| other == it);
+                let empty = rests.clone().find(|it| place(it).is_none());
+                evicted = empty.or_else(|| rests.max_by_key(|it| place(it))).copied();
+                self.cached.retain(|&it| Some(it) != evicted);
+            }
+            self.cached.push(agent);
+        }
+        self.running.push(agent);
+        Some(ArrivalTurn { agent, hit, evicted })
+    }
+
+    fn finish(&mut self, agent: u32) {
+        self.running.retain(|&it| it != agent);
+        self.cached.retain(|&it| it != agent);
+        self.cached.push(agent);
+    }
+}
+
+/// Messages of several agents at once, some of them for one agent, and up to three agents that run.
+#[test]
+fn the_papers_victims_are_those_of_a_plain_loop() {
+    let mut chance = Xoshiro256PlusPlus::seed_from_u64(9);
+    for capacity in [4_usize, 7, 16] {
+        let mut fast = ArrivalOrder::new(Victim::Paper, capacity as u32);
+        let (queue, running, cached) = (Vec::new(), Vec::new(), Vec::new());
+        let mut plain = PlainArrivals { capacity, queue, running, cached };
+        let (mut turns, mut among_waiting) = (0, 0);
+        for step in 0..20_000 {
+            match below(&mut chance, 8) {
+                0 if plain.queue.len() < 60 => {
+                    let agents: Vec<u32> =
+                        (0..below(&mut chance, 20)).map(|_| below(&mut chance, 24)).collect();
+                    fast.deliver(&agents);
+                    plain.queue.extend(&agents);
+                }
+                1..4 if plain.running.len() < 3 => {
+                    let turn = plain.next();
+                    assert_eq!(fast.next(), turn, "step {step} of {capacity}");
+                    let out = turn.and_then(|turn| turn.evicted);
+                    turns += u32::from(turn.is_some());
+                    among_waiting += u32::from(out.is_some_and(|out| plain.queue.contains(&out)));
+                }
+                _ if !plain.running.is_empty() => {
+                    let at = below(&mut chance, plain.running.len() as u32) as usize;
+                    let agent = plain.running[at];
+                    fast.finish(agent);
+                    plain.finish(agent);
+                }
+                _ => {}
+            }
+            assert_eq!(fast.is_empty(), plain.queue.is_empty());
+            let cached = (0..24).filter(|&agent| fast.is_cached(agent)).count();
+            assert_eq!(cached, plain.cached.len(), "step {step} of {capacity}");
+        }
+        assert!(turns > 2_000 && among_waiting > 20, "{turns} turns, {among_waiting} waited");
+    }
 }

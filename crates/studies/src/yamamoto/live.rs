@@ -211,7 +211,7 @@ fn pass(
 
 fn policy((agents, cached): (u32, f64), order: Order, seed: u64) -> Result<Policy, Failure> {
     let room = (f64::from(agents) * cached).round() as u32;
-    let spec = PolicySpec { agents, room, order, victim: EvictionRule::Lru, seed };
+    let spec = PolicySpec { agents, room, order, victim: EvictionRule::Lru.into(), seed };
     Policy::new(spec).map_err(|error| Failure::defect(RunError::Scheduler(error)))
 }
 
