@@ -327,12 +327,12 @@ fn spawn(spec: &SiteSpec, folder: &Path) -> Result<Child, Failure> {
     let mut words: Vec<OsString> =
         ["board", "serve", "--json", "--until-eof", "--at", "127.0.0.1:0"].map(Into::into).into();
     words.extend(["--store", spec.store, "--durability", spec.durability].map(Into::into));
-    match &spec.postgres {
-        _ if spec.store != "postgres" => {
+    match (spec.store, &spec.postgres) {
+        ("jungle" | "sqlite", _) => {
             words.extend(["--directory".into(), folder.join("store").into()]);
         }
-        Some(word) => words.extend(["--postgres".into(), word.into()]),
-        None => {}
+        ("postgres", Some(word)) => words.extend(["--postgres".into(), word.into()]),
+        _ => {}
     }
     let mut command = Command::new(&spec.program);
     command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::stores::{ChoiceName, DurabilityName, StoreName};
 
-/// The stores, the paper's own first.
+/// The stores that are always there, the paper's own first.
 const STORES: [StoreName; 3] = [StoreName::Jungle, StoreName::Sqlite, StoreName::Postgres];
 /// Rounds, in each of which every store has its turn: what drifts, drifts for all. So many that chance alone calls one
 /// of two stores that are alike the faster one once in 252 comparisons.
@@ -40,6 +40,8 @@ Examples:
   sekisho demo jungle
       ends with 0 or 3 or 4: what the claims come to on this machine
   sekisho demo jungle --choice zipf
+      ends with 0 or 3 or 4: what the claims come to on this machine
+  sekisho demo jungle --store etcd
       ends with 0 or 3 or 4: what the claims come to on this machine")]
 pub struct Args {
     /// Requests of a run
@@ -48,6 +50,9 @@ pub struct Args {
     /// Connections of a run
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=900))]
     connections: u32,
+    /// One more rival beside SQLite and PostgreSQL: the paper's `cassandra`, or `etcd`; may be said twice
+    #[arg(long = "store", value_name = "STORE", value_parser = more)]
+    more: Vec<MoreName>,
     /// The moment at which a write is acknowledged, the same class for all stores
     #[arg(long, value_enum, default_value = "strict")]
     durability: DurabilityName,
@@ -65,6 +70,48 @@ pub struct Args {
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
+}
+
+/// A rival that is compared only if it is named.
+#[derive(Clone, Copy, Debug)]
+pub struct MoreName(StoreName);
+
+impl MoreName {
+    /// Its word, if this build has a client of it.
+    ///
+    /// # Errors
+    /// It has none.
+    pub fn word(self) -> Result<&'static str, Failure> {
+        self.0.check(DurabilityName::Strict).map(|()| self.0.word())
+    }
+}
+
+/// A rival that is compared only if it is named; the words of an argument.
+///
+/// # Errors
+/// Another word.
+pub fn more(word: &str) -> Result<MoreName, String> {
+    match word {
+        "cassandra" => Ok(MoreName(StoreName::Cassandra)),
+        "etcd" => Ok(MoreName(StoreName::Etcd)),
+        _ => Err(
+            "one more rival is `cassandra` or `etcd`; jungle, sqlite and postgres are always there"
+                .into(),
+        ),
+    }
+}
+
+impl Args {
+    /// The stores, the paper's own first, each once.
+    fn stores(&self) -> Vec<StoreName> {
+        let mut all = STORES.to_vec();
+        for name in &self.more {
+            if !all.contains(&name.0) {
+                all.push(name.0);
+            }
+        }
+        all
+    }
 }
 
 /// A store in a mix, over all rounds.
@@ -299,12 +346,14 @@ impl Tested {
 /// # Errors
 /// No store, no folder, or a report that cannot be written.
 pub fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let stores = args.stores();
+    stores.iter().try_for_each(|name| name.check(args.durability))?;
     session.catch_interrupts()?;
     let load_before = machine_load();
-    let runs = ROUNDS * STORES.len() * Mix::ALL.len();
+    let runs = ROUNDS * stores.len() * Mix::ALL.len();
     let bar = progress(runs as u64, "starting");
     let mut sites = Vec::new();
-    for name in STORES {
+    for &name in &stores {
         match Tested::start(name, args, session) {
             Ok(site) => sites.push(site),
             Err(Failure::Interrupted(_)) => {
@@ -340,7 +389,7 @@ pub fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdic
     for (place, mix) in Mix::ALL.into_iter().enumerate() {
         rows.extend(sites.iter().map(|one| Row::of(one.site.store(), mix, &one.rounds[place])));
     }
-    let claims = rows.chunks(STORES.len()).flat_map(|mix| {
+    let claims = rows.chunks(stores.len()).flat_map(|mix| {
         let (jungle, rivals) = mix.split_first().expect("there are stores");
         rivals.iter().map(|rival| claim(jungle, rival)).collect::<Vec<_>>()
     });
@@ -415,7 +464,7 @@ fn notes(args: &Args, found: &Compared<'_>) -> Vec<String> {
         "\"1/s\" is the slowest round and \"to 1/s\" the fastest; \"all\" the time of all requests; \"board\" the \
          processor time of board and store a request, \"load\" that of the load engine, which has the same \
          processors; \"MB\" the resident memory of the processes that hold the store, after its last round in that \
-         mix (each round adds messages). Jungle and SQLite are in the board's process, PostgreSQL's own processes, \
+         mix (each round adds messages). Jungle and SQLite are in the board's process; the processes of the others, \
          behind a socket, count with their board's."
             .to_owned(),
     ];
@@ -491,7 +540,7 @@ fn page(args: &Args, found: &Compared<'_>, verdict: Verdict) -> Result<Report, F
             [one.store.into(), one.acknowledged.to_string(), one.stored.to_string(), faults];
         kept = kept.row(cells.iter().map(plain)).map_err(Failure::defect)?;
     }
-    let mut section = Section::new("The same board on three stores").table(rates).table(claims);
+    let mut section = Section::new("The same board on each store").table(rates).table(claims);
     for note in notes(args, found) {
         section = section.paragraph(note);
     }

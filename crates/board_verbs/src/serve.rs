@@ -47,8 +47,12 @@ pub(crate) struct Args {
     /// Also stop when standard input ends, for programs that start a board
     #[arg(long)]
     until_eof: bool,
+    /// Server of `cassandra` or `etcd` on this machine, instead of a private one; what the board stores there
+    /// (keyspace or prefix `sekisho_board`) stays
+    #[arg(long, value_name = "ADDRESS")]
+    server: Option<SocketAddr>,
     #[command(flatten)]
-    server: PrivateArgs,
+    postgres: PrivateArgs,
     /// Print lines of JSON
     #[arg(long)]
     json: bool,
@@ -95,18 +99,32 @@ impl Answer for Ended {
 }
 
 fn refuse(args: &Args) -> Result<(), Failure> {
-    if args.store == StoreName::Postgres && args.directory.is_some() {
-        return Err(Failure::Usage(
-            "`--directory` is for `--store jungle` and `--store sqlite`; the private PostgreSQL has a folder \
-             of its own, which is removed at the end: leave it out"
-                .into(),
-        ));
+    args.store.check(args.durability)?;
+    let store = args.store.word();
+    if !args.store.has_folder() && args.directory.is_some() {
+        return Err(Failure::Usage(format!(
+            "`--directory` is for `--store jungle` and `--store sqlite`; a private server for `{store}` has a \
+             folder of its own, which is removed at the end: leave it out"
+        )));
     }
-    match args.server.chosen() {
+    if let Some(at) = args.server {
+        if !matches!(args.store, StoreName::Cassandra | StoreName::Etcd) {
+            return Err(Failure::Usage(format!(
+                "`--server {at}` is a server of `--store cassandra` or `--store etcd`, and the store is `{store}`: \
+                 leave it out"
+            )));
+        }
+        if !at.ip().is_loopback() {
+            return Err(Failure::Usage(format!(
+                "`--server {at}` is no loopback address, and a board presses its store: use one of this machine, as \
+                 127.0.0.1:{}",
+                at.port()
+            )));
+        }
+    }
+    match args.postgres.chosen() {
         Some(word) if args.store != StoreName::Postgres => Err(Failure::Usage(format!(
-            "`--postgres {word}` chooses the server of `--store postgres`, and the store is `{}`: leave it \
-             out",
-            args.store.word()
+            "`--postgres {word}` chooses the server of `--store postgres`, and the store is `{store}`: leave it out"
         ))),
         _ => Ok(()),
     }
@@ -127,12 +145,13 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
     load::host::raise_descriptor_limit().ok();
     let folder = PathBuf::from(format!("board-{}", args.store.word()));
     let folder = args.directory.as_ref().unwrap_or(&folder);
-    let ready = match Ready::start(args.store, folder, &args.server, &session.interrupt) {
+    let class = args.durability.class();
+    let server = (&args.postgres, args.server);
+    let ready = match Ready::start(args.store, class, folder, server, &session.interrupt) {
         // Whoever started it has ended it, and knows.
         Err(Failure::Interrupted(_)) if args.until_eof => return Ok(Verdict::Interrupted),
         ready => ready?,
     };
-    let class = args.durability.class();
     let server = Server::start(args.at, &ready.choice, class).map_err(Failure::machine)?;
     let found = server.board().found();
     let begun = Begun {
@@ -182,7 +201,7 @@ pub(crate) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
 
 fn told(args: &Args, begun: &Begun) -> String {
     let kept = match args.store {
-        StoreName::Postgres => "removed at the end".to_owned(),
+        store if !store.has_folder() && args.server.is_none() => "removed at the end".to_owned(),
         _ => format!("{} threads and {} messages found", begun.threads, begun.messages),
     };
     format!("listening on {}\n", begun.listening)

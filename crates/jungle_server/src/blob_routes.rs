@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
+use std::ops::Range;
 use std::sync::Arc;
 
 use hyper::StatusCode;
@@ -17,6 +18,7 @@ use crate::blobs::Unstored;
 use crate::edits::{Guard, commit, committed};
 use crate::exchange::{Ask, Reply, coming, empty, json, set};
 use crate::problem::Problem;
+use crate::ranges::{Wanted, wanted};
 use crate::reads::{gone, node_of, tags, tree_of, version_at};
 use crate::request::{Planned, settled, target};
 use crate::shared::Shared;
@@ -161,23 +163,36 @@ fn sent(mut ask: Ask, shared: &Shared, id: BlobId) -> Result<Reply, Problem> {
     };
     let file = shared.store.blobs().open(id).map_err(cannot)?;
     let length = file.metadata().map_err(cannot)?.len();
+    let wanted = wanted(ask.header("range")?, ask.header("if-range")?, &mark(id), length);
+    let part = match &wanted {
+        Wanted::Whole => 0..length,
+        Wanted::Part(part) => part.clone(),
+        Wanted::Nothing => return Err(Problem::no_part(id, length)),
+    };
     let permit = ask.caller.take_permit();
     let (parts, body) = mpsc::channel(4);
+    let asked = part.clone();
     tokio::task::spawn_blocking(move || {
-        send(file, id, &parts);
+        send(file, id, asked, &parts);
         drop(permit);
     });
     let mut reply = coming("application/octet-stream", body);
-    set(&mut reply, "content-length", &length.to_string());
+    if matches!(wanted, Wanted::Part(_)) {
+        *reply.status_mut() = StatusCode::PARTIAL_CONTENT;
+        let range = format!("bytes {}-{}/{length}", part.start, part.end - 1);
+        set(&mut reply, "content-range", &range);
+    }
+    set(&mut reply, "content-length", &(part.end - part.start).to_string());
+    set(&mut reply, "accept-ranges", "bytes");
     set(&mut reply, "etag", &mark(id));
     set(&mut reply, "x-content-type-options", "nosniff");
     Ok(reply)
 }
 
-/// Sends a file, and its last part only if the whole has the hash: else the body stays shorter than it was said to be,
-/// which breaks the connection off.
-fn send(mut file: File, id: BlobId, parts: &mpsc::Sender<Bytes>) {
-    let (mut hash, mut last) = (BlobHash::default(), Bytes::new());
+/// Sends a part of a file, and its end only if the whole has the hash: else the body stays shorter than it was said to
+/// be, which breaks the connection off. So a part costs a read of the whole.
+fn send(mut file: File, id: BlobId, wanted: Range<u64>, parts: &mpsc::Sender<Bytes>) {
+    let (mut hash, mut last, mut at) = (BlobHash::default(), Bytes::new(), 0_u64);
     loop {
         let mut part = vec![0; PART];
         let read = match file.read(&mut part) {
@@ -190,7 +205,15 @@ fn send(mut file: File, id: BlobId, parts: &mpsc::Sender<Bytes>) {
         }
         part.truncate(read);
         hash.update(&part);
-        let before = std::mem::replace(&mut last, part.into());
+        let here = at..at + read as u64;
+        at = here.end;
+        let (from, to) = (wanted.start.max(here.start), wanted.end.min(here.end));
+        if from >= to {
+            continue;
+        }
+        let part = Bytes::from(part);
+        let part = part.slice((from - here.start) as usize..(to - here.start) as usize);
+        let before = std::mem::replace(&mut last, part);
         if !before.is_empty() && parts.blocking_send(before).is_err() {
             return;
         }

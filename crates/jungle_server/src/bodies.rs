@@ -106,6 +106,9 @@ pub(crate) struct At {
 #[schemars(rename = "HoldRequest")]
 pub(crate) struct Hold {
     pub(crate) seq: u64,
+    /// The time after which it is let go of, unless it is asked for again \[s\]; none keeps it until it is let go of.
+    #[serde(default)]
+    pub(crate) lease_s: Option<u32>,
 }
 
 fn addressable() -> bool {

@@ -234,8 +234,8 @@ pub(crate) fn problem(problem: &Problem) -> Reply {
     let mut reply = json(status, problem);
     let kind = HeaderValue::from_static("application/problem+json");
     reply.headers_mut().insert(CONTENT_TYPE, kind);
-    if let Some(methods) = problem.allow {
-        set(&mut reply, "allow", methods);
+    if let Some(header) = &problem.header {
+        set(&mut reply, header.0, &header.1);
     }
     if problem.status == 401 {
         set(&mut reply, "www-authenticate", "Bearer");

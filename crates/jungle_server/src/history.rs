@@ -1,6 +1,7 @@
 //! The past: who changed this and when, what is different, and how it is taken back.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::StatusCode;
 use jungle::PastError;
@@ -19,6 +20,8 @@ use crate::shared::Shared;
 
 /// The most commits or differences of an answer.
 const LIMIT_MAX: usize = 10_000;
+/// The longest lease of a version that is held \[s\].
+const LEASE_MAX_S: u32 = 86_400;
 /// The commits of an answer where nobody says how many.
 const LIMIT: usize = 100;
 
@@ -213,10 +216,14 @@ pub(crate) async fn restore(
 pub(crate) async fn hold(ask: Ask, shared: &Arc<Shared>, name: &str) -> Result<Reply, Problem> {
     ask.nothing_left(&[])?;
     ask.caller.must_administer("keep a version")?;
-    let Hold { seq } = ask.json()?;
-    let name = name.to_owned();
-    let held = shared.store.look(move |database| database.hold(&name, seq)).await?;
-    if !held {
+    let Hold { seq, lease_s } = ask.json()?;
+    if let Some(seconds) = lease_s.filter(|seconds| !(1..=LEASE_MAX_S).contains(seconds)) {
+        return Err(Problem::bad_request(format!(
+            "a lease of {seconds} s: it has 1 to {LEASE_MAX_S}; ask again before it ends, or leave `lease_s` out"
+        )));
+    }
+    let lease = lease_s.map(|seconds| Duration::from_secs(seconds.into()));
+    if !shared.store.hold(name.to_owned(), seq, lease).await? {
         return Err(PastError::NoSuchVersion(seq).into());
     }
     Ok(json(StatusCode::OK, &SeqAnswer { seq }))
@@ -227,7 +234,7 @@ pub(crate) async fn let_go(ask: Ask, shared: &Arc<Shared>, name: &str) -> Result
     ask.nothing_left(&[])?;
     ask.caller.must_administer("let go of a version")?;
     let held = name.to_owned();
-    if !shared.store.look(move |database| database.let_go(&held)).await? {
+    if !shared.store.let_go(held).await? {
         return Err(Problem::not_found(format!("nothing is held under the name `{name}`")));
     }
     Ok(empty(StatusCode::NO_CONTENT))

@@ -43,7 +43,7 @@ const QUERY: [(&str, &str, &str); 18] = [
 ];
 
 /// Headers of requests.
-const HEADERS: [(&str, &str); 7] = [
+const HEADERS: [(&str, &str); 9] = [
     (
         "Idempotency-Key",
         "A key of 1 to 255 bytes under which an edit takes effect once; 422 if it was another, 409 while it is under way. \
@@ -51,10 +51,15 @@ const HEADERS: [(&str, &str); 7] = [
     ),
     ("If-Match", "Marks (`ETag`) of which the node or tree must have one; else 412"),
     ("If-None-Match", "Marks with one of which nothing is answered (304)"),
+    ("If-Range", "The mark that a part is of: with another one the whole is answered"),
     ("Jungle-Author", "The author of the commit"),
     ("Jungle-Message", "The reason of the commit"),
     ("Jungle-Token", "A position that was seen: 409 if it is not in this log"),
     ("Last-Event-ID", "The last event that was heard, behind which to go on"),
+    (
+        "Range",
+        "One part, such as `bytes=0-99` or `bytes=-100`: 206 with it, 416 if no byte of it is there",
+    ),
 ];
 
 /// The body of a request or an answer.
@@ -78,7 +83,7 @@ struct Address {
     is_body_needed: bool,
     status: u16,
     answer: Content,
-    /// Problems that this address has beside those of all, and 304.
+    /// Problems that this address has beside those of all, and 206 and 304.
     problems: &'static [u16],
 }
 
@@ -161,6 +166,10 @@ impl Address {
         responses.insert(self.status.to_string(), good);
         for status in self.problems {
             let answer = match status {
+                206 => json!({
+                    "description": "The part that `Range` asks for, the first of several; `Content-Range` says which",
+                    "content": {"application/octet-stream": {}},
+                }),
                 304 => json!({"description": "The mark that was sent is that of now"}),
                 _ => reference("responses", "Problem"),
             };
@@ -262,7 +271,8 @@ fn of_the_server(schemas: &mut Schemas) -> Vec<Address> {
             "A blob by its hash",
             Content::Other("application/octet-stream"),
         )
-        .problems(&[410]),
+        .headers(&["Range", "If-Range"])
+        .problems(&[206, 410, 416]),
         Address::edit(("post", "/snapshot"), "snapshot", "Takes a snapshot", schemas.written::<SeqAnswer>())
             .headers(&[]),
     ]
@@ -312,7 +322,8 @@ fn of_commits(schemas: &mut Schemas) -> Vec<Address> {
         Address::edit(
             ("put", "/holds/{name}"),
             "hold",
-            "Keeps a version under a name",
+            "Keeps a version under a name, for good or for a time (`lease_s`, at most a day) that begins anew with each \
+             request",
             seq(schemas),
         )
         .headers(&[])
@@ -490,8 +501,8 @@ fn of_blobs(schemas: &mut Schemas) -> Vec<Address> {
             Content::Other("application/octet-stream"),
         )
         .query(&["at"])
-        .headers(&["If-None-Match"])
-        .problems(&[304, 404, 410]),
+        .headers(&["If-None-Match", "Range", "If-Range"])
+        .problems(&[206, 304, 404, 410, 416]),
         put,
         guarded(schemas, "delete", blob, "remove_blob", "Takes a blob from a node")
             .problems(&[404, 412]),

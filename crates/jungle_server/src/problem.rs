@@ -30,9 +30,9 @@ pub struct Problem {
     /// Time after which to try again \[s\].
     #[serde(default)]
     pub retry_after_s: Option<u32>,
-    /// The methods that the address takes, for the header of that name.
+    /// A header that belongs to it, with its value.
     #[serde(skip)]
-    pub(crate) allow: Option<&'static str>,
+    pub(crate) header: Option<Box<(&'static str, String)>>,
 }
 
 impl fmt::Display for Problem {
@@ -52,14 +52,15 @@ impl Problem {
             instance: "".into(),
             conflicts: Vec::new(),
             retry_after_s: None,
-            allow: None,
+            header: None,
         }
     }
 
     pub(crate) fn not_allowed(methods: &'static str) -> Self {
         let detail = format!("this address takes {methods}");
         let title = "The method is not allowed here";
-        Self { allow: Some(methods), ..Self::new(405, "method", title, detail) }
+        let header = Some(Box::new(("allow", methods.to_owned())));
+        Self { header, ..Self::new(405, "method", title, detail) }
     }
 
     pub(crate) fn bad_request(detail: impl fmt::Display) -> Self {
@@ -94,6 +95,15 @@ impl Problem {
 
     pub(crate) fn full(detail: impl fmt::Display) -> Self {
         Self::new(507, "full", "There is no room", detail)
+    }
+
+    /// A part of a blob of which no byte is there.
+    pub(crate) fn no_part(id: jungle::BlobId, length: u64) -> Self {
+        let detail = format!(
+            "blob {id} has {length} B, and none of the bytes that `Range` asks for; ask for fewer, or leave it out"
+        );
+        let header = Some(Box::new(("content-range", format!("bytes */{length}"))));
+        Self { header, ..Self::new(416, "no-such-part", "There is no such part", detail) }
     }
 
     fn with_conflicts(self, conflicts: &[Conflict]) -> Self {

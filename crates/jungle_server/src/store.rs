@@ -18,6 +18,7 @@ use tokio::sync::{oneshot, watch};
 use crate::blobs::Blobs;
 use crate::directory::{Directory, DirectoryError};
 use crate::disk::FileDisk;
+use crate::leases::Leases;
 use crate::lifetime::now_in;
 
 /// Bounds and durability of a store.
@@ -109,6 +110,8 @@ pub enum StoreError {
 enum Wish {
     Commit { transaction: Transaction, bytes: u64, answer: oneshot::Sender<Answer> },
     Look(Box<dyn FnOnce(&mut Database) + Send>),
+    Hold { name: String, seq: u64, lease: Option<Duration>, answer: oneshot::Sender<bool> },
+    LetGo { name: String, answer: oneshot::Sender<bool> },
     Snapshot(oneshot::Sender<Result<u64, StoreError>>),
     Snapshotted(Result<u64, String>),
     Stop,
@@ -229,6 +232,7 @@ impl Store {
             blobs,
             swept: None,
             sweep_after: Instant::now(),
+            leases: Leases::default(),
             reaper: reaper(),
             head,
             counts,
@@ -305,7 +309,7 @@ impl Store {
         answered.await.map_err(|_| StoreError::Stopped)?
     }
 
-    /// Asks the past, or holds a part of it.
+    /// Asks the past.
     ///
     /// # Errors
     /// [`StoreError::Busy`] and [`StoreError::Stopped`].
@@ -317,6 +321,31 @@ impl Store {
         // Whoever asked may have left.
         let look = move |database: &mut Database| drop(answer.send(look(database)));
         self.send(Wish::Look(Box::new(look)))?;
+        answered.await.map_err(|_| StoreError::Stopped)
+    }
+
+    /// Keeps a version under a name, for good or for a time from now on; tells whether it is there.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`] and [`StoreError::Stopped`].
+    pub async fn hold(
+        &self,
+        name: String,
+        seq: u64,
+        lease: Option<Duration>,
+    ) -> Result<bool, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Wish::Hold { name, seq, lease, answer })?;
+        answered.await.map_err(|_| StoreError::Stopped)
+    }
+
+    /// Lets go of what is held under a name; tells whether anything was.
+    ///
+    /// # Errors
+    /// [`StoreError::Busy`] and [`StoreError::Stopped`].
+    pub async fn let_go(&self, name: String) -> Result<bool, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Wish::LetGo { name, answer })?;
         answered.await.map_err(|_| StoreError::Stopped)
     }
 
@@ -388,6 +417,7 @@ struct Worker {
     swept: Option<u64>,
     /// The moment before which it is not looked for them again.
     sweep_after: Instant,
+    leases: Leases,
     reaper: SyncSender<Arc<Version>>,
     head: watch::Sender<u64>,
     counts: Arc<Counts>,
@@ -409,19 +439,19 @@ impl Worker {
         while !is_stopping {
             let interval = (self.settings.durability == Durability::Interval)
                 .then(|| self.settings.interval.saturating_sub(synced.elapsed()));
-            let first =
-                match interval.into_iter().chain(self.until_tick()).chain(self.until_sweep()).min()
-                {
-                    None => match wishes.recv() {
-                        Ok(wish) => Some(wish),
-                        Err(_) => break,
-                    },
-                    Some(left) => match wishes.recv_timeout(left) {
-                        Ok(wish) => Some(wish),
-                        Err(RecvTimeoutError::Timeout) => None,
-                        Err(RecvTimeoutError::Disconnected) => break,
-                    },
-                };
+            let lease = self.leases.until(Instant::now());
+            let own = [interval, self.until_tick(), self.until_sweep(), lease];
+            let first = match own.into_iter().flatten().min() {
+                None => match wishes.recv() {
+                    Ok(wish) => Some(wish),
+                    Err(_) => break,
+                },
+                Some(left) => match wishes.recv_timeout(left) {
+                    Ok(wish) => Some(wish),
+                    Err(RecvTimeoutError::Timeout) => None,
+                    Err(RecvTimeoutError::Disconnected) => break,
+                },
+            };
             // All that waits, but no more than a queue of it, so that what is asked for is done in between.
             let waiting = first.into_iter().chain(wishes.try_iter()).take(self.settings.waiting);
             for wish in waiting {
@@ -429,6 +459,7 @@ impl Worker {
             }
             self.commit_all();
             self.tick();
+            self.end_leases();
             self.sweep();
             if self.settings.durability == Durability::Interval
                 && synced.elapsed() >= self.settings.interval
@@ -466,6 +497,25 @@ impl Worker {
                 look(self.sequencer.database_mut());
                 // It may have let go of a version.
                 self.swept = None;
+            }
+            Wish::Hold { name, seq, lease, answer } => {
+                self.commit_all();
+                let held = self.sequencer.database_mut().hold(&name, seq);
+                if held {
+                    self.leases.begin(name, lease, Instant::now());
+                }
+                // Under that name another version may have been held.
+                self.swept = None;
+                // Whoever asked may have left.
+                let _ = answer.send(held);
+            }
+            Wish::LetGo { name, answer } => {
+                self.commit_all();
+                self.leases.end(&name);
+                let was_held = self.sequencer.database_mut().let_go(&name);
+                self.swept = None;
+                // Whoever asked may have left.
+                let _ = answer.send(was_held);
             }
             Wish::Snapshot(answer) => {
                 self.commit_all();
@@ -514,6 +564,14 @@ impl Worker {
         // Without room there is another attempt after the pause.
         if is_done && self.counts.ticks.load(Ordering::Relaxed) > before {
             self.ticked = now;
+        }
+    }
+
+    /// Lets go of versions whose leases are over.
+    fn end_leases(&mut self) {
+        for name in self.leases.over(Instant::now()) {
+            self.sequencer.database_mut().let_go(&name);
+            self.swept = None;
         }
     }
 

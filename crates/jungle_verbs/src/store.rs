@@ -1,8 +1,10 @@
 //! Verbs of whole databases and documents: snapshot, backup, verify, import, export, stats.
 
+use std::cell::Cell;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use clap::Args as ClapArgs;
 use cli::request::{path, query};
@@ -140,11 +142,11 @@ pub(crate) fn backup(args: &BackupArgs, out: &mut dyn Write) -> Result<Verdict, 
     let (200, Some(seq)) = (response.status().as_u16(), seq) else {
         return Err(Failure::Usage(format!("{}: no backup can be made there", args.server.server)));
     };
-    let mut body = response.into_body().into_reader();
+    let mut body = hold.reading(response.into_body().into_reader());
     let blob = |id: BlobId| {
         let response = client.send(&Wish::get(format!("/blobs/{id}"))).map_err(|_| "no answer")?;
         match response.status().as_u16() {
-            200 => Ok(response.into_body().into_reader()),
+            200 => Ok(hold.reading(response.into_body().into_reader())),
             _ => Err("the server does not give it"),
         }
     };
@@ -159,20 +161,41 @@ pub(crate) fn backup(args: &BackupArgs, out: &mut dyn Write) -> Result<Verdict, 
     })
 }
 
+/// The time for which a version is kept if the backup is killed \[s\].
+const LEASE_S: u32 = 600;
+/// The time after which its lease begins anew.
+const RENEWED: Duration = Duration::from_secs(60);
+
 /// A version that is kept for so long.
 struct Hold<'a> {
     client: &'a Client,
     name: String,
+    seq: u64,
+    begun: Cell<Instant>,
 }
 
 impl<'a> Hold<'a> {
     fn of(client: &'a Client, seq: u64) -> Result<Self, Failure> {
         let name = format!("backup-{seq}-{}", std::process::id());
-        let wish = Wish::of("PUT", path(&["holds", &name]), &json!({"seq": seq}));
-        match client.bytes(&wish)? {
+        let hold = Self { client, name, seq, begun: Cell::new(Instant::now()) };
+        hold.renew()?;
+        Ok(hold)
+    }
+
+    /// Begins its lease, or begins it anew.
+    fn renew(&self) -> Result<(), Failure> {
+        let wish = json!({"seq": self.seq, "lease_s": LEASE_S});
+        let wish = Wish::of("PUT", path(&["holds", &self.name]), &wish);
+        self.begun.set(Instant::now());
+        match self.client.bytes(&wish)? {
             Answered::Refused(problem) => Err(Failure::Usage(problem.detail.into())),
-            Answered::Done(_) => Ok(Self { client, name }),
+            Answered::Done(_) => Ok(()),
         }
+    }
+
+    /// A reader of what is copied, which begins the lease anew now and then.
+    fn reading<R: Read>(&self, reader: R) -> Leased<'_, R> {
+        Leased { reader, hold: self }
     }
 
     fn release(&self) -> Result<(), Failure> {
@@ -183,6 +206,20 @@ impl<'a> Hold<'a> {
         let done = self.release();
         std::mem::forget(self);
         done
+    }
+}
+
+struct Leased<'a, R> {
+    reader: R,
+    hold: &'a Hold<'a>,
+}
+
+impl<R: Read> Read for Leased<'_, R> {
+    fn read(&mut self, part: &mut [u8]) -> io::Result<usize> {
+        if self.hold.begun.get().elapsed() > RENEWED {
+            self.hold.renew().map_err(|error| io::Error::other(error.to_string()))?;
+        }
+        self.reader.read(part)
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Programs {
     pub sekisho: PathBuf,
     /// The release or folder of PostgreSQL, if one was chosen.
     pub postgres: Option<String>,
+    /// More rivals beside SQLite and PostgreSQL, as `board serve --store` has them.
+    pub more: Vec<&'static str>,
 }
 
 /// The list of claims.
@@ -42,8 +44,8 @@ pub fn seconds(extent: Extent) -> f64 {
 }
 
 /// Plan of the measurement and its duration, in a sentence or two.
-pub fn plan(extent: Extent, seconds: f64) -> String {
-    let scale = Scale::of(extent);
+pub fn plan(extent: Extent, more: &[&'static str], seconds: f64) -> String {
+    let scale = Scale::of(extent, more);
     let clients: Vec<String> = scale.clients.iter().map(u32::to_string).collect();
     let runs = scale.runs();
     let name = match extent {
@@ -56,10 +58,11 @@ pub fn plan(extent: Extent, seconds: f64) -> String {
     let most = about(f64::from(runs) * (seconds + 0.5) + 30.0);
     format!(
         "oshiro, experiment 1, {name}: {} clients at once, each with {} keep-alive connections and {} \
-         requests, four mixes on three stores, {} rounds, {runs} runs of at most {seconds} s: {most} at most.",
+         requests, four mixes on {}, {} rounds, {runs} runs of at most {seconds} s: {most} at most.",
         clients.join(", "),
         experiment::CONNECTIONS,
         scale.requests,
+        scale.stores.join(", "),
         experiment::ROUNDS
     )
 }
@@ -73,7 +76,7 @@ pub fn reproduce(
     programs: &Programs,
     measuring: &Measuring,
 ) -> Result<Reproduced, Failure> {
-    let scale = Scale::of(measuring.extent);
+    let scale = Scale::of(measuring.extent, &programs.more);
     board_bench::preflight(scale.connections())?;
     measuring.begin(u64::from(scale.runs()) + model::RUNS)?;
     let experiment = Experiment::run(&scale, programs, measuring)?;
@@ -102,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_plan_says_that_the_small_setting_is_small() {
-        let small = plan(Extent::Small, seconds(Extent::Small));
+        let small = plan(Extent::Small, &[], seconds(Extent::Small));
         assert!(small.contains("small setting") && small.contains("`--full`"), "{small}");
         let minutes: f64 = small
             .split("about ")
@@ -110,8 +113,12 @@ mod tests {
             .and_then(|rest| rest.split(' ').next()?.parse().ok())
             .expect("it says how long");
         assert!(minutes <= 10.0, "{small}");
-        let full = plan(Extent::Full, seconds(Extent::Full));
+        let full = plan(Extent::Full, &["cassandra"], seconds(Extent::Full));
         assert!(full.contains("10, 15, 20, 25, 30, 35, 40, 45 clients"), "{full}");
         assert!(full.contains("20000 requests"), "{full}");
+        assert!(
+            full.contains("on jungle, sqlite, postgres, cassandra, 2 rounds, 256 runs"),
+            "{full}"
+        );
     }
 }

@@ -402,6 +402,13 @@ fn ask_for_blobs(site: &Site) {
     let mark = put.header("etag").unwrap();
     site.ask_bytes(blob);
     assert_eq!(site.ask_with("GET", blob, None, &[("if-none-match", mark)]).status, 304);
+    let part = |range: &str, place: &str| site.ask_with("GET", place, None, &[("range", range)]);
+    for place in [blob, &format!("/blobs/{}", mark.trim_matches('"'))] {
+        let answer = part("bytes=1-3", place);
+        assert_eq!((answer.status, &*answer.text), (206, "yte"));
+        assert_eq!(answer.header("content-range"), Some("bytes 1-3/5"));
+        part("bytes=5-", place).is_problem(416, &["5 B"]);
+    }
     site.get(none).is_problem(404, &[]);
     site.get("/blobs").is(200);
     site.get("/blobs?at=9999").is_problem(404, &[]);

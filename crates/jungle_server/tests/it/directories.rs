@@ -43,6 +43,51 @@ fn what_was_committed_is_there_after_a_start_with_and_without_a_snapshot() {
     }
 }
 
+/// A directory that the program of 28 November 2026 left behind is read by each one after it: a snapshot, log behind it,
+/// a blob, a deadline, a branch and a past. With `SEKISHO_FORMAT=write` it is written anew, for a new format beside the
+/// old ones.
+#[test]
+fn a_directory_that_an_earlier_program_left_is_read() {
+    let kept = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/format-1");
+    if std::env::var_os("SEKISHO_FORMAT").is_some_and(|wanted| wanted == "write") {
+        fs::remove_dir_all(&kept).ok();
+        let mut small = settings();
+        small.store.segment_bytes = 4096;
+        let site = Site::with(&kept, small);
+        site.put("/trees/board", None).is(201);
+        write(&site, 3);
+        site.put_bytes("/trees/board/nodes/2.0/blobs/page", b"a blob", &[]).is(200);
+        site.post("/trees/board/branch", &json!({"name": "draft"})).is(201);
+        site.post("/snapshot", &json!({})).is(200);
+        let renamed = json!({"attributes": {"n": "renamed"}, "ttl": "36500d"});
+        site.patch("/trees/board/nodes/3.0", "application/json", &renamed).is(200);
+        site.ask("DELETE", "/trees/board/nodes/4.0", None).is(200);
+        site.server.stop().unwrap();
+        fs::remove_file(kept.join("lock")).unwrap();
+    }
+    let folder = Folder::new();
+    let place = folder.join("data");
+    fs::create_dir(&place).unwrap();
+    for file in fs::read_dir(&kept).unwrap().map(Result::unwrap) {
+        fs::copy(file.path(), place.join(file.file_name())).unwrap();
+    }
+    let found = verify(&place).unwrap();
+    assert_eq!((found.broken, found.seq, found.blobs), (vec![], Some(8), 1));
+    let site = Site::start(&place);
+    assert_eq!(numbers(&site), ["0", "renamed"]);
+    assert_eq!(site.bytes("/trees/board/nodes/2.0/blobs/page").unwrap(), b"a blob");
+    let renamed = site.get("/trees/board/nodes/3.0").is(200);
+    assert!(renamed["node"]["expires"].is_string(), "{renamed}");
+    let draft = site.get("/trees/draft/nodes/root").is(200);
+    assert_eq!(draft["node"]["children"], 3, "{draft}");
+    let blame = site.get("/trees/board/nodes/3.0/blame").is(200);
+    assert_eq!(blame["attributes"]["n"]["seq"], 7, "{blame}");
+    // And written: another start reads what is appended to it.
+    write(&site, 1);
+    site.server.stop().unwrap();
+    assert_eq!(numbers(&Site::start(&place)), ["0", "renamed", "0"]);
+}
+
 #[test]
 fn two_servers_do_not_share_a_directory() {
     let folder = Folder::new();

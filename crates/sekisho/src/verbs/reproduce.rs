@@ -37,6 +37,8 @@ Examples:
       ends with 0 or 4: the same
   sekisho reproduce oshiro --live --report oshiro.html
       ends with 3 or 4: what this machine shows; Cassandra itself is not run
+  sekisho reproduce oshiro --live --store etcd
+      ends with 3 or 4: the same, with one more rival
   sekisho reproduce oshiro --live --full --report oshiro.html
       ends with 3 or 4: the same
   sekisho reproduce yamamoto --live --small --report yamamoto.html
@@ -46,7 +48,7 @@ pub(crate) struct Args {
     #[arg(value_enum)]
     study: Study,
     /// Also measure: `fujita` a real Apache, `nakamura`, `ohmae` and `yamamoto` PostgreSQL, `oshiro` boards on
-    /// three stores: minutes each
+    /// several stores: minutes each
     #[arg(long, conflicts_with = "model")]
     live: bool,
     /// Measure only what claims are about, in shorter runs: about 3 minutes for `nakamura`, 1 for `yamamoto`;
@@ -56,6 +58,10 @@ pub(crate) struct Args {
     /// Measure as the paper did: `oshiro` with 20000 requests of each of 10 to 45 clients in steps of 5
     #[arg(long, requires = "live", conflicts_with = "small")]
     full: bool,
+    /// One more rival of `oshiro --live` beside SQLite and PostgreSQL: the paper's `cassandra`, or `etcd`; may be
+    /// said twice
+    #[arg(long = "store", value_name = "STORE", requires = "live", value_parser = board_verbs::demo::more)]
+    more: Vec<board_verbs::demo::MoreName>,
     #[command(flatten)]
     private: PrivateArgs,
     /// Judge the claims on the paper's model only: formulas and simulation
@@ -126,6 +132,9 @@ impl Args {
                  papers' measurements get shorter by `--seconds`",
             );
         }
+        if !self.more.is_empty() && self.study != Study::Oshiro {
+            return refuse("`--store` is a rival of `oshiro --live`: remove it");
+        }
         let has_server = self.study != Study::Fujita;
         if let Some(word) = self.private.chosen()
             && !(self.live && has_server)
@@ -145,6 +154,7 @@ impl Args {
     /// The measurements that are asked for, announced.
     fn measuring<'a>(
         &'a self,
+        rivals: &[&'static str],
         supervised: origin::Supervised,
         session: &'a Session,
     ) -> Option<Measuring<'a>> {
@@ -164,7 +174,7 @@ impl Args {
             }
             Study::Oshiro => {
                 let seconds = self.seconds.unwrap_or(oshiro::seconds(extent));
-                (seconds, oshiro::plan(extent, seconds))
+                (seconds, oshiro::plan(extent, rivals, seconds))
             }
             Study::Yamamoto => (0.0, yamamoto::plan(extent)),
             Study::Fujita => {
@@ -176,15 +186,29 @@ impl Args {
         Some(Measuring::new((self.seed, seconds, extent), (server, supervised, session), &plan))
     }
 
+    /// More rivals, each once.
+    fn rivals(&self) -> Result<Vec<&'static str>, Failure> {
+        let mut all = Vec::new();
+        for name in &self.more {
+            let word = name.word()?;
+            if !all.contains(&word) {
+                all.push(word);
+            }
+        }
+        Ok(all)
+    }
+
     /// Boards are served by this program itself.
     fn oshiro(
         &self,
         registry: &Registry,
+        more: &[&'static str],
         measuring: Option<&Measuring>,
     ) -> Result<Reproduced, Failure> {
         let programs = oshiro::Programs {
             sekisho: std::env::current_exe().map_err(Failure::machine)?,
             postgres: self.private.chosen().map(str::to_owned),
+            more: more.to_vec(),
         };
         let measuring = measuring.expect("without a measurement it was refused");
         oshiro::reproduce(registry, &programs, measuring)
@@ -201,7 +225,9 @@ impl Args {
             (self.model, " --model"),
         ];
         let flags: String = flags.iter().filter(|(on, _)| *on).map(|(_, flag)| *flag).collect();
-        let rest = [postgres, seconds].into_iter().flatten().collect::<String>();
+        let rivals = self.rivals().unwrap_or_default();
+        let rivals = rivals.iter().map(|rival| format!(" --store {rival}")).collect::<String>();
+        let rest = [postgres, Some(rivals), seconds].into_iter().flatten().collect::<String>();
         format!("sekisho reproduce {study}{flags}{rest} --report {study}.html")
     }
 }
@@ -220,14 +246,15 @@ pub(crate) fn run(
         Study::Ohmae => ohmae::registry(),
         Study::Oshiro => oshiro::registry(),
     };
-    let measuring = args.measuring(supervised, session);
+    let rivals = args.rivals()?;
+    let measuring = args.measuring(&rivals, supervised, session);
     let live = measuring.as_ref();
     let work = || match args.study {
         Study::Fujita => fujita::reproduce(&registry, args.seed, live),
         Study::Yamamoto => yamamoto::reproduce(&registry, args.seed, live),
         Study::Nakamura => nakamura::reproduce(&registry, args.seed, live),
         Study::Ohmae => ohmae::reproduce(&registry, args.seed, live),
-        Study::Oshiro => args.oshiro(&registry, live),
+        Study::Oshiro => args.oshiro(&registry, &rivals, live),
     };
     // What is measured shows its own progress.
     let reproduced = match live {

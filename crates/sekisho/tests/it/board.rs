@@ -65,11 +65,27 @@ fn what_cannot_be_served_is_refused_with_the_way_out() {
         (&["--store", "postgres", "--directory", "d"], "leave it out"),
         (&["--store", "sqlite", "--postgres", "15"], "leave it out"),
         (&["--store", "jungle", "--durability", "strickt"], "'strict'"),
+        (&["--store", "etcd", "--directory", "d"], "leave it out"),
+        (&["--store", "etcd", "--durability", "relaxed"], "say `--durability strict`"),
+        (&["--store", "jungle", "--server", "127.0.0.1:2379"], "leave it out"),
+        (&["--store", "etcd", "--server", "192.0.2.1:2379"], "as 127.0.0.1:2379"),
     ] {
         let ended = sekisho(&scratch.join(""), &[&["board", "serve"], words].concat());
         let err = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(ended.code == 2 && err.contains(told), "{words:?}: {ended:?}");
     }
+    // Without the feature a client is missing, and with it a class.
+    let words = ["board", "serve", "--store", "cassandra", "--server", "127.0.0.1:1"];
+    let ended = sekisho(&scratch.join(""), &words);
+    let err = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = if cfg!(feature = "cassandra") { "cassandra: " } else { "--features cassandra" };
+    assert!(ended.code == 2 && err.contains(told), "{ended:?}");
+    let words = ["demo", "jungle", "--store", "sqlite"];
+    let ended = sekisho(&scratch.join(""), &words);
+    assert!(ended.code == 2 && ended.err.contains("`cassandra` or `etcd`"), "{ended:?}");
+    let words = ["reproduce", "ohmae", "--live", "--store", "etcd"];
+    let ended = sekisho(&scratch.join(""), &words);
+    assert!(ended.code == 2 && ended.err.contains("`oshiro --live`"), "{ended:?}");
     let left = fs::read_dir(scratch.join("")).expect("a folder of our own").count();
     assert_eq!(left, 0, "what was refused has made nothing");
 }
@@ -77,17 +93,23 @@ fn what_cannot_be_served_is_refused_with_the_way_out() {
 /// The demo as short as it goes, on a real PostgreSQL too: whoever is faster on a busy machine, everything acknowledged
 /// is stored, and the load engine saw as many acknowledged. Each store has its own processes, whose memory is told.
 #[test]
-fn the_demo_compares_three_stores_and_loses_nothing() {
+fn the_demo_compares_stores_and_loses_nothing() {
     let _live = alone();
     let scratch = Scratch::new();
     let words = ["demo", "jungle", "--requests", "400", "--choice", "zipf", "--report", "j.html"];
-    let ended = sekisho(&scratch.join(""), &[&words[..], &["--json"]].concat());
+    // Cassandra in the long suite, which has its client.
+    let more: &[&str] = match cfg!(feature = "cassandra") {
+        true => &["--store", "etcd", "--store", "cassandra"],
+        false => &["--store", "etcd"],
+    };
+    let stores = 3 + more.len() / 2;
+    let ended = sekisho(&scratch.join(""), &[&words[..], more, &["--json"]].concat());
     assert!([0, 3, 4].contains(&ended.code), "{ended:?}");
     let object = ended.object("demo-jungle");
     assert_eq!(object["choice"], "zipf");
     let rows = object["rows"].as_array().expect("a list");
-    assert_eq!(rows.len(), 12, "three stores in four mixes: {object}");
-    assert_eq!(object["claims"].as_array().map(Vec::len), Some(8), "two rivals in four mixes");
+    assert_eq!(rows.len(), 4 * stores, "four mixes of each: {object}");
+    assert_eq!(object["claims"].as_array().map(Vec::len), Some(4 * (stores - 1)), "rivals");
     let number = |row: &serde_json::Value, key: &str| row[key].as_f64().unwrap_or(0.0);
     for row in rows {
         assert_eq!(row["failed"], 0, "{row}");

@@ -13,7 +13,7 @@ use crate::measuring::{Extent, Measuring};
 
 /// Connections of a client, as in the paper.
 pub(super) const CONNECTIONS: u32 = 20;
-/// The stores, the paper's own first.
+/// The stores that are always there, the paper's own first.
 pub(super) const STORES: [&str; 3] = ["jungle", "sqlite", "postgres"];
 /// Connections of the runs that the model is fitted to.
 pub(super) const FEW: [u32; 3] = [1, 4, 20];
@@ -27,21 +27,28 @@ const _: () = assert!(ROUNDS >= 2);
 /// Amount of measurement.
 #[derive(Clone, Debug)]
 pub(super) struct Scale {
+    /// The stores, the paper's own first.
+    pub(super) stores: Vec<&'static str>,
     pub(super) clients: Vec<u32>,
     /// Requests of a client.
     pub(super) requests: u64,
 }
 
 impl Scale {
-    pub(super) fn of(extent: Extent) -> Self {
+    /// Amount of an extent, with more rivals beside those that are always there.
+    pub(super) fn of(extent: Extent, more: &[&'static str]) -> Self {
+        let mut stores = STORES.to_vec();
+        stores.extend(more.iter().filter(|store| !STORES.contains(store)));
         match extent {
-            Extent::Full => Self { clients: (10..=45).step_by(5).collect(), requests: 20_000 },
-            Extent::Small => Self { clients: vec![10, 25, 45], requests: 500 },
+            Extent::Full => {
+                Self { stores, clients: (10..=45).step_by(5).collect(), requests: 20_000 }
+            }
+            Extent::Small => Self { stores, clients: vec![10, 25, 45], requests: 500 },
         }
     }
 
     pub(super) fn runs(&self) -> u32 {
-        (ROUNDS * STORES.len() * Mix::ALL.len() * self.clients.len()) as u32
+        (ROUNDS * self.stores.len() * Mix::ALL.len() * self.clients.len()) as u32
     }
 
     /// The most connections at once.
@@ -151,7 +158,7 @@ impl Experiment {
         let load_before = machine_load();
         let processors = std::thread::available_parallelism().map_err(Failure::machine)?.get();
         let mut sites = Vec::new();
-        for store in STORES {
+        for &store in &scale.stores {
             let spec = SiteSpec {
                 program: programs.sekisho.clone(),
                 store,
@@ -165,7 +172,8 @@ impl Experiment {
         let few = few(&mut sites[0], measuring)?;
         let points = points(&mut sites, scale, measuring)?;
         let settings = sites.iter().map(|site| site.started().setting.clone());
-        let settings = STORES.iter().zip(settings).map(|(store, word)| format!("{store} ({word})"));
+        let settings =
+            scale.stores.iter().zip(settings).map(|(store, word)| format!("{store} ({word})"));
         let settings = settings.collect();
         let kept = sites.into_iter().map(|site| Ok((site.store(), site.stop()?)));
         let kept = kept.collect::<Result<_, Failure>>()?;
@@ -202,6 +210,17 @@ impl Experiment {
                 let word = point.mix.word();
                 Some(format!("{} clients, {word} on {}", point.clients, point.store))
             })
+    }
+
+    /// The stores, the paper's own first.
+    pub(super) fn stores(&self) -> Vec<&'static str> {
+        let mut stores = Vec::new();
+        for point in &self.points {
+            if !stores.contains(&point.store) {
+                stores.push(point.store);
+            }
+        }
+        stores
     }
 
     /// Number of rounds.

@@ -52,7 +52,7 @@ fn time(experiment: &Experiment, mix: Mix) -> Result<Figure, Failure> {
         Axis::linear("Clients", ""),
         Axis::linear("Time of all requests of a client", "s"),
     );
-    for store in STORES {
+    for store in experiment.stores() {
         let dots = of(experiment, store, mix).map(|point| {
             let [mean, deviation] = point.times();
             (f64::from(point.clients), mean, mean - deviation, mean + deviation)
@@ -77,7 +77,7 @@ fn time(experiment: &Experiment, mix: Mix) -> Result<Figure, Failure> {
 fn rate(experiment: &Experiment, mix: Mix, model: Option<&Model>) -> Result<Figure, Failure> {
     let mut curves =
         Curves::new(Axis::linear("Clients", ""), Axis::linear("Requests a second", "1/s"));
-    for store in STORES {
+    for store in experiment.stores() {
         let dots = of(experiment, store, mix).map(|point| {
             let [slow, fast] = point.rates();
             (f64::from(point.clients), f64::midpoint(slow, fast), slow, fast)

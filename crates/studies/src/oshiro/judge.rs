@@ -9,6 +9,8 @@ use crate::claim::{Answer, Evidence, Judged, Registry};
 
 /// The rival that is a server with a log of its own, as Cassandra is.
 const RIVAL: &str = "postgres";
+/// The paper's own rival.
+const PAPERS: &str = "cassandra";
 /// Share of a measured rate by which a predicted one may be off.
 const WITHIN: f64 = 0.25;
 /// Share of processor time without work above which requests wait for something else.
@@ -35,11 +37,39 @@ pub(super) fn judge(registry: &Registry, experiment: &Experiment, models: &[Mode
         model(registry, experiment, models, ("model-writes", Mix::W100), outdoes_queue),
     ];
     let judged = judged.into_iter().map(|one| unless_failed(one, experiment));
-    let cassandra = registry.claim("cassandra").judge().not_run(
-        "Sekisho has no Cassandra to start yet; PostgreSQL, a server with a log of its own, stands in its place \
-         in the claims above.",
+    judged.chain([unless_failed(cassandra(registry, experiment), experiment)]).collect()
+}
+
+/// The paper's rival itself, in reads and in writes; if it was not asked for, it is not run.
+fn cassandra(registry: &Registry, experiment: &Experiment) -> Judged {
+    let judged = registry.claim("cassandra").judge();
+    if !experiment.stores().contains(&PAPERS) {
+        return judged.not_run(
+            "Cassandra is run if it is asked for, `--store cassandra`; PostgreSQL, a server with a log of its own, \
+             stands in its place in the claims above.",
+        );
+    }
+    let clients = experiment.clients();
+    let mut answer = Answer::Yes;
+    let mut told = Vec::new();
+    for mix in [Mix::R100, Mix::W100] {
+        let ratios = clients.iter().map(|clients| ratio(experiment, PAPERS, mix, *clients));
+        let ratios: Vec<[f64; 2]> = ratios.collect();
+        for [low, high] in &ratios {
+            answer = answer.and(Answer::above(1.0, *low, *high));
+        }
+        let list = clients.iter().zip(&ratios);
+        let list = list.map(|(clients, [low, high])| format!("{low:.2} to {high:.2} at {clients}"));
+        told.push(format!("{}: {}", mix.word(), list.collect::<Vec<_>>().join(", ")));
+    }
+    let last = ratio(experiment, PAPERS, Mix::W100, clients[clients.len() - 1]);
+    let found = format!(
+        "Requests a second of Jungle over Cassandra's, by clients: {}. Cassandra 5 with one copy, its commit log synced \
+         before each answer; the paper's kept nothing safe. {}",
+        told.join("; "),
+        chance(experiment.rounds())
     );
-    judged.chain([cassandra]).collect()
+    judged.measured(times(last)).found(found).shape(answer)
 }
 
 /// Nothing is decided by runs in which requests failed, or by a store that does not keep what it acknowledged.
@@ -63,9 +93,9 @@ fn unless_failed(judged: Judged, experiment: &Experiment) -> Judged {
 }
 
 /// Ratio of Jungle's rate to the rival's: the least and the greatest that two rounds give.
-fn ratio(experiment: &Experiment, mix: Mix, clients: u32) -> [f64; 2] {
+fn ratio(experiment: &Experiment, rival: &str, mix: Mix, clients: u32) -> [f64; 2] {
     let [slow, fast] = experiment.point("jungle", mix, clients).rates();
-    let [rival_slow, rival_fast] = experiment.point(RIVAL, mix, clients).rates();
+    let [rival_slow, rival_fast] = experiment.point(rival, mix, clients).rates();
     [slow / rival_fast, fast / rival_slow]
 }
 
@@ -76,7 +106,7 @@ fn times([low, high]: [f64; 2]) -> String {
 fn faster(registry: &Registry, experiment: &Experiment, id: &str, mix: Mix) -> Judged {
     let clients = experiment.clients();
     let ratios: Vec<[f64; 2]> =
-        clients.iter().map(|clients| ratio(experiment, mix, *clients)).collect();
+        clients.iter().map(|clients| ratio(experiment, RIVAL, mix, *clients)).collect();
     let answer = ratios
         .iter()
         .fold(Answer::Yes, |all, [low, high]| all.and(Answer::above(1.0, *low, *high)));
@@ -98,8 +128,8 @@ fn faster(registry: &Registry, experiment: &Experiment, id: &str, mix: Mix) -> J
 fn most(registry: &Registry, experiment: &Experiment) -> Judged {
     let clients = experiment.clients();
     let last = clients[clients.len() - 1];
-    let reads = ratio(experiment, Mix::R100, last);
-    let writes = ratio(experiment, Mix::W100, last);
+    let reads = ratio(experiment, RIVAL, Mix::R100, last);
+    let writes = ratio(experiment, RIVAL, Mix::W100, last);
     let (low, high) = (writes[0] / reads[1], writes[1] / reads[0]);
     let found = format!(
         "With {last} clients Jungle does {:.2} to {:.2} times PostgreSQL's requests in W100, and {:.2} to \
@@ -341,6 +371,10 @@ mod tests {
 
     /// A quiet machine of many processors, on which Jungle is twice as fast and all claims can be told.
     fn quiet() -> Experiment {
+        quiet_with(&STORES)
+    }
+
+    fn quiet_with(stores: &[&'static str]) -> Experiment {
         let pressed = |store: &str, clients: u32| {
             let rate = if store == "jungle" { 2_000.0 } else { 1_000.0 };
             Pressed {
@@ -355,7 +389,7 @@ mod tests {
             }
         };
         let mut points = Vec::new();
-        for store in STORES {
+        for &store in stores {
             for mix in Mix::ALL {
                 for clients in [10, 45] {
                     let rounds = vec![pressed(store, clients), pressed(store, clients)];
@@ -376,7 +410,7 @@ mod tests {
         });
         let few = few.collect();
         let kept = |store| (store, Kept { acknowledged: 5, stored: 5, faults: Vec::new() });
-        let kept = STORES.map(kept).to_vec();
+        let kept = stores.iter().copied().map(kept).collect();
         let settings = Vec::new();
         let (load_before, requests) = (None, 500);
         Experiment { points, few, kept, processors: 8, settings, load_before, requests }
@@ -475,6 +509,21 @@ mod tests {
         let rival = experiment.points.iter_mut().find(|point| point.store == RIVAL).unwrap();
         rival.rounds[1].clients[0].completed = 0;
         assert_eq!(found(&experiment, "reads").0, Finding::Undecided);
+    }
+
+    #[test]
+    fn the_papers_rival_is_judged_only_if_it_was_run() {
+        let (finding, said) = found(&quiet(), "cassandra");
+        assert_eq!(finding, Finding::NotRun);
+        assert!(said.contains("`--store cassandra`"), "{said}");
+        let mut experiment = quiet_with(&["jungle", "sqlite", "postgres", "cassandra"]);
+        let (finding, said) = found(&experiment, "cassandra");
+        assert_eq!(finding, Finding::ShapeOnly, "{said}");
+        assert!(said.contains("R100: 1.99 to 1.99 at 10") && said.contains("W100: "), "{said}");
+        let is_it = |point: &&mut Point| point.store == PAPERS && point.mix == Mix::W100;
+        let points = experiment.points.iter_mut().filter(is_it);
+        points.for_each(|point| point.rounds.fill(Pressed::of_rate(9_000.0)));
+        assert_eq!(found(&experiment, "cassandra").0, Finding::DoesNotReproduce);
     }
 
     /// All memory of PostgreSQL's processes was held against the size of its buffers.
