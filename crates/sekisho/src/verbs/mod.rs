@@ -4,7 +4,6 @@ mod ask;
 mod check;
 mod demo;
 mod fit;
-mod http_preflight;
 mod http_requests;
 mod http_target;
 mod invalid;
