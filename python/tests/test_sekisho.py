@@ -254,7 +254,7 @@ def test_searches_for_a_knee_are_tables():
     found, undecided = sekisho.read_knees(paths).itertuples()
     assert (found.Limit, found.Quantile, found.R_limit) == ("p99<50ms", 0.99, 0.05)
     assert found.Decided and (found.Low, found.High) == (found.Low_seen, found.High_seen)
-    assert found.Low < found.High and found.Why is None
+    assert found.Low < found.High and pd.isna(found.Why)
     # Its ends were seen once, and nothing is believed of them.
     assert not undecided.Decided and undecided.Why == "budget"
     assert undecided.Low_seen < undecided.High_seen

@@ -392,10 +392,13 @@ impl Search {
     /// Next step.
     pub fn next(&self) -> Step {
         let busy = |colour: Colour| matches!(colour, Colour::Invalid { seen } if seen > BUSY);
-        if self.rates().iter().any(|&(_, colour)| busy(colour)) {
-            return Step::Finished(self.stop(Why::Generator));
-        }
-        match self.step() {
+        let ceiling = self.rates().into_iter().find(|&(_, colour)| busy(colour));
+        let step = match ceiling.map(|(rate, _)| self.below(rate)) {
+            Some(Some(probe)) => Step::Try(probe),
+            Some(None) => return Step::Finished(self.stop(Why::Generator)),
+            None => self.step(),
+        };
+        match step {
             Step::Try(_) if self.told.len() as u32 >= self.spec.probes_max => {
                 Step::Finished(self.stop(Why::Probes))
             }
@@ -404,6 +407,16 @@ impl Search {
                 Step::Finished(self.stop(Why::Budget))
             }
             step => step,
+        }
+    }
+
+    /// The next probe where the generator is the limit at this rate: what holds below it is an answer too. None once it is
+    /// believed.
+    fn below(&self, ceiling: f64) -> Option<Probe> {
+        match (self.ends(), self.believed().low) {
+            (Ends { high: Some(_), .. }, _) | (_, Some(_)) => None,
+            (Ends { low: Some(low), .. }, None) => self.once(low),
+            (Ends { low: None, .. }, None) => self.downwards(ceiling),
         }
     }
 

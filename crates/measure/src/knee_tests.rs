@@ -274,3 +274,25 @@ fn what_was_seen_once_is_not_believed() {
         [(10.0, Holds), (10.0, Straddles), (10.0, Straddles), (5.0, Holds), (5.0, Holds)];
     assert_eq!(told(&undecided), of(Some(5.0), None));
 }
+
+/// The story: of a server that was faster than the generator nothing was told, since the short probe below the rate that
+/// the generator could not make had seen too few requests.
+#[test]
+fn below_what_the_generator_can_make_the_limit_is_seen_to_hold() {
+    for most in [300.0, 11.0, 1.0] {
+        let found = search(SPEC, |at| match at {
+            Probe { rate, .. } if rate > most => Outcome::Invalid,
+            Probe { effort: 0 | 1, .. } => Outcome::TooFew,
+            _ => Outcome::Holds,
+        });
+        let believed = Believed::of(&SPEC, &found.probes);
+        let Knee::Inconclusive { low: Some(low), high: None, why: Why::Generator } = found.knee
+        else {
+            panic!("{found:?}")
+        };
+        assert!(believed.low == Some(low) && low <= most && low > most / 4.0, "{found:?}");
+        assert!(found.probes.len() < 25, "{found:?}");
+    }
+    let never = search(SPEC, |_| Outcome::Invalid);
+    assert!(matches!(never.knee, Knee::Inconclusive { low: None, why: Why::Generator, .. }));
+}

@@ -46,6 +46,9 @@ pub(crate) fn change(runs: &[(&RunRecord, &Judgement)], typed: Option<Typed>) ->
     Some(Change { why: wanted.why.into_iter().collect(), command })
 }
 
+/// A generator whose threads use less of their time is not late for want of threads.
+const IDLE: f64 = 0.5;
+
 /// Threads of the generator of a run.
 fn threads(run: &RunRecord) -> u32 {
     run.header.settings.get("threads").and_then(|threads| threads.parse().ok()).unwrap_or(1)
@@ -85,26 +88,7 @@ impl Wanted {
                 "connections could not be opened: let them be kept (without `--no-keep-alive`), use \
                  fewer clients, or raise the limits with `ulimit -n`"
             }
-            Fault::Generator(_) if speed(run).is_some() && has_spare => {
-                self.threads = true;
-                "the generator was the limit, and has processors left: give it more threads; where they do not \
-                 suffice, replay the log more slowly (`--speed 0.5`) or at a rate (`--rate`), or share it among \
-                 several processes (`--part`)"
-            }
-            Fault::Generator(_) if speed(run).is_some() => {
-                self.less = true;
-                "the generator was the limit, and there is no processor left for it: replay the log more slowly \
-                 (`--speed`) or at a rate (`--rate`), or share it among several machines (`--part`)"
-            }
-            Fault::Generator(_) if has_spare => {
-                self.threads = true;
-                "the generator was the limit, and has processors left: give it more threads"
-            }
-            Fault::Generator(_) => {
-                self.less = true;
-                "the generator was the limit, and there is no processor left for it: ask for less, or \
-                 press the server from another machine"
-            }
+            Fault::Generator(limit) => self.of_generator(limit, run, has_spare),
             Fault::Drifts { .. } if open => {
                 (self.warmer, self.longer, self.less) = (true, true, true);
                 "the run was not stationary: warm up longer, and ask for less"
@@ -121,6 +105,39 @@ impl Wanted {
             }
         };
         self.why.insert(why.to_owned());
+    }
+
+    /// The words on a generator that was the limit.
+    fn of_generator(
+        &mut self,
+        limit: &GeneratorLimit,
+        run: &RunRecord,
+        has_spare: bool,
+    ) -> &'static str {
+        if matches!(limit, GeneratorLimit::Lag { .. }) && busiest(run) < IDLE {
+            return "requests left late, although the generator had time for them: something else uses the processors; \
+                    measure again while nothing else does, or from another machine";
+        }
+        let is_log = speed(run).is_some();
+        (self.threads, self.less) = (self.threads || has_spare, self.less || !has_spare);
+        match (has_spare, is_log) {
+            (true, true) => {
+                "the generator was the limit, and has processors left: give it more threads; where they do not \
+                 suffice, replay the log more slowly (`--speed 0.5`) or at a rate (`--rate`), or share it among \
+                 several processes (`--part`)"
+            }
+            (true, false) => {
+                "the generator was the limit, and has processors left: give it more threads"
+            }
+            (false, true) => {
+                "the generator was the limit, and there is no processor left for it: replay the log more slowly \
+                 (`--speed`) or at a rate (`--rate`), or share it among several machines (`--part`)"
+            }
+            (false, false) => {
+                "the generator was the limit, and there is no processor left for it: ask for less, or \
+                 press the server from another machine"
+            }
+        }
     }
 
     fn command(
@@ -166,6 +183,16 @@ impl Wanted {
         }
         Some(again.line())
     }
+}
+
+/// Share of the time that the busiest thread of the generator used; all of it where that is not known.
+fn busiest(run: &RunRecord) -> f64 {
+    let steady = run.steady();
+    let threads = steady.iter().map(|one| one.generator.thread_cpu_s.len()).min().unwrap_or(0);
+    let length_s: f64 = steady.iter().map(|one| one.length_s).sum();
+    let share =
+        |at: usize| steady.iter().map(|one| one.generator.thread_cpu_s[at]).sum::<f64>() / length_s;
+    (0..threads).map(share).reduce(f64::max).unwrap_or(1.0)
 }
 
 /// Factor by which the gaps of a log were divided; none of another load.
@@ -260,6 +287,39 @@ mod tests {
         let change = change(&[(run, &judgement)], typed(line)).unwrap();
         assert_eq!(change.why.len(), 1, "{change:?}");
         change.command
+    }
+
+    /// The story: at 300 requests a second on a busy machine more threads were advised, and were as late.
+    #[test]
+    fn a_generator_that_is_late_and_idle_wants_a_quiet_machine() {
+        let lag = || {
+            Fault::Generator(GeneratorLimit::Lag {
+                p99: std::time::Duration::from_millis(20),
+                mean_s: 0.001,
+                response_mean_s: 0.001,
+            })
+        };
+        let mut run = run(LoadShape::Fixed { rate: 300.0, in_flight_max: 10_000 });
+        let mut with = |cpu_s: f64| {
+            let generator = measure::GeneratorHealth { thread_cpu_s: vec![cpu_s] };
+            run.intervals = vec![measure::Interval {
+                start_s: 1.0,
+                length_s: 1.0,
+                classes: Vec::new(),
+                in_flight_mean: 0.0,
+                started: 300,
+                connects: 0,
+                lag: measure::Histogram::new(),
+                generator,
+            }];
+            let judgement = Judgement { faults: vec![lag()], ..closed(1).judge(0.95) };
+            change(&[(&run, &judgement)], typed("--rate 300/s")).unwrap()
+        };
+        let idle = with(0.1);
+        assert!(idle.why[0].contains("while nothing else does"), "{idle:?}");
+        assert_eq!(idle.command.unwrap(), "sekisho measure http http://h/ --rate 300/s");
+        let busy = with(0.7);
+        assert!(busy.command.unwrap().ends_with("--threads 2"), "{:?}", busy.why);
     }
 
     /// The story: of a log of 45,000 requests a second more threads were advised, and nothing else.

@@ -10,13 +10,13 @@ use load::http::{Load, PlanSpec};
 use load::meeting::Meeting;
 use measure::RunPart;
 
-use super::http_preflight::preflight;
 use super::http_target::{TargetArgs, press_part};
 use super::load::{LoadArgs, length_s};
 use super::measure_postgres::PostgresArgs;
 use super::merge::MergeArgs;
 use super::run_output::{Measurement, Noun, OutputArgs};
 use super::typed::Typed;
+use preflight::preflight;
 
 #[derive(ClapArgs)]
 pub(crate) struct Args {

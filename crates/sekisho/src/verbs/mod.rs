@@ -5,7 +5,6 @@ mod check;
 mod demo;
 mod demo_postgres;
 mod fit;
-mod http_preflight;
 mod http_requests;
 mod http_target;
 mod invalid;

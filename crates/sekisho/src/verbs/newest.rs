@@ -3,10 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args as ClapArgs;
-use cli::text::{pasted, shell_word};
+use cli::text::{pasted, quoted, shell_word};
 use cli::{Failure, store};
-
-use super::typed::Typed;
 
 #[derive(ClapArgs)]
 pub(crate) struct Newest {
@@ -74,13 +72,13 @@ fn none_stored(search: Option<&PathBuf>) -> Failure {
         );
     };
     // Of one that cannot be read no command is known.
-    let record = store::read_knee(search).ok();
-    let typed = record.and_then(|record| Typed::of(&record.header.command));
-    let measure = match typed {
-        Some(typed) => {
-            let whole = typed.for_another_load().without("part").without("meet");
-            whole.without("patience").with("clients", "1,4,16").line()
+    let header = store::read_knee(search).ok().map(|record| record.header);
+    let is_http = |word: &String| word == "http";
+    let measure = match header {
+        Some(header) if header.command.get(2).is_some_and(is_http) => {
+            format!("sekisho measure http {} --clients 1,4,16", quoted(&header.target))
         }
+        Some(_) => "sekisho measure postgres FILE.sql --clients 1,4,16".into(),
         None => "sekisho measure http URL --clients 1,4,16".into(),
     };
     let shown = format!("sekisho report {}", shell_word(search));

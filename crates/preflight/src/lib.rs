@@ -16,7 +16,7 @@ use load::http::{
 /// # Errors
 /// If a class is not answered, or not with what can be measured. Of a log, whose requests may well have
 /// failed when it was written, only a server that does not answer at all.
-pub(crate) fn preflight(
+pub fn preflight(
     spec: &mut PlanSpec,
     within: Duration,
     session: &Session,
