@@ -557,7 +557,7 @@ impl Runner {
 impl Outlet {
     async fn send(&self, key: &str, payload: Bytes) -> Result<(), Unsent> {
         match &self.means {
-            Means::Webhook(target) => Ok(target.send(key, payload).await?),
+            Means::Webhook(target) => target.send(key, payload).await,
             Means::Mail(mail) => mail.send(key, &payload).await,
             Means::Log(path) => {
                 let line = named(key, &String::from_utf8_lossy(&payload)) + "\n";

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
-use hyper::{Request, Uri};
+use hyper::{Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use load::{Reach, resolve};
 use rustls::pki_types::ServerName;
@@ -18,6 +18,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::signature::Secret;
+use crate::unsent::Unsent;
 
 /// A webhook that was checked.
 #[derive(Clone, Debug)]
@@ -51,7 +52,7 @@ impl Target {
     }
 
     /// Sends a notification. The cause if it did not arrive, for a person.
-    pub(crate) async fn send(&self, key: &str, body: Bytes) -> Result<(), String> {
+    pub(crate) async fn send(&self, key: &str, body: Bytes) -> Result<(), Unsent> {
         let (host, port, reach) = (self.host.clone(), self.port, self.reach);
         // A name is asked of the system, which blocks; an address is not.
         let addresses = match host.parse::<IpAddr>() {
@@ -80,7 +81,7 @@ impl Target {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         key: &str,
         body: Bytes,
-    ) -> Result<(), String> {
+    ) -> Result<(), Unsent> {
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
             .map_err(|error| format!("no HTTP: {error}"))?;
@@ -92,10 +93,7 @@ impl Target {
             let status = answer.status();
             // What it says more is read, up to a bound, so that its side closes in order.
             Limited::new(answer.into_body(), ANSWER_MAX).collect().await.ok();
-            match status.is_success() {
-                true => Ok(()),
-                false => Err(format!("answered {}", status.as_u16())),
-            }
+            judged(status)
         }
         .await;
         connection.abort();
@@ -120,6 +118,17 @@ impl Target {
     }
 }
 
+/// The end of a delivery by its answer. Most of 4xx say that this notification is refused, and would be again; some speak
+/// of the destination (who asks, where) or of the moment, and are tried again as if nobody had answered.
+fn judged(status: StatusCode) -> Result<(), Unsent> {
+    let is_of_others = matches!(status.as_u16(), 401 | 403 | 404 | 407 | 408 | 421 | 425 | 429);
+    let is_final = status.is_client_error() && !is_of_others;
+    match status.is_success() {
+        true => Ok(()),
+        false => Err(Unsent { cause: format!("answered {}", status.as_u16()), is_final }),
+    }
+}
+
 /// The certificates of the machine, read once.
 fn tls() -> Result<Arc<rustls::ClientConfig>, String> {
     static CONFIG: OnceLock<Arc<rustls::ClientConfig>> = OnceLock::new();
@@ -139,4 +148,28 @@ fn tls() -> Result<Arc<rustls::ClientConfig>, String> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(CONFIG.get_or_init(|| Arc::new(config)).clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::StatusCode;
+
+    use super::judged;
+
+    #[test]
+    fn a_refusal_is_told_from_a_destination_that_is_not_well() {
+        let told = |status: u16| {
+            judged(StatusCode::from_u16(status).unwrap()).map_err(|unsent| unsent.is_final)
+        };
+        for status in [200, 202, 204, 299] {
+            assert_eq!(told(status), Ok(()), "{status}");
+        }
+        for status in [400, 405, 406, 409, 410, 411, 413, 414, 415, 422, 431, 451] {
+            assert_eq!(told(status), Err(true), "{status}");
+        }
+        // Redirections are not followed: a target is the operator's.
+        for status in [301, 308, 401, 403, 404, 407, 408, 421, 425, 429, 500, 502, 503, 507] {
+            assert_eq!(told(status), Err(false), "{status}");
+        }
+    }
 }

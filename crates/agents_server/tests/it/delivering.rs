@@ -177,6 +177,33 @@ fn a_notification_that_failed_is_tried_again_under_its_name() {
     assert_eq!(received[0].body, received[1].body);
 }
 
+/// The story: a webhook that refused one notification for good counted as down, so that all others waited for pauses
+/// of up to 5 minutes, until that one was given up after a day.
+#[test]
+fn a_notification_that_is_refused_is_dead_and_holds_up_no_other() {
+    let sink = Sink::start(Conduct::Refuses);
+    let server = start(rules(&[("hook", hook(&sink, "slots = 1"))]));
+    declare(&server, 20);
+    accepted(&server, "POST /messages/tick", r#"{"symbol": "A", "price": 11}"#);
+    let received = sink.wait_for(20);
+    let ids: BTreeSet<&str> = received.iter().map(|it| &*it.headers["webhook-id"]).collect();
+    assert_eq!(ids.len(), 20, "each was sent once");
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let (_, _, text) = request(server.address(), "GET /undelivered", &[], "");
+        let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+        if let [one] = &told["notifications"].as_array().unwrap()[..] {
+            assert_eq!((&one["is_dead"], &one["cause"]), (&true.into(), &"answered 422".into()));
+            break;
+        }
+        assert!(Instant::now() < until, "{text}");
+        thread::sleep(Duration::from_millis(20));
+    }
+    let ended = server.end();
+    assert!(matches!(ended, Ended { notified: 19, kept: 1, .. }), "{ended:?}");
+    assert_eq!(sink.received.lock().unwrap().len(), 20, "the dead one was not tried again");
+}
+
 #[test]
 fn a_public_target_is_refused_unless_the_file_says_so() {
     let public = |more: &str| rules(&[("far", format!("webhook = \"http://192.0.2.1/\"\n{more}"))]);

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 pub(crate) enum Conduct {
     Takes,
     Fails,
+    /// It refuses the notifications of agent `a0` for good, and takes the others.
+    Refuses,
     /// It reads and never answers.
     Hangs,
 }
@@ -54,13 +56,18 @@ impl Sink {
     fn serve(&self, mut stream: TcpStream) {
         let mut reader = BufReader::new(stream.try_clone().unwrap());
         let Some((headers, body)) = message(&mut reader) else { return };
+        let is_refused = body.contains("\"agent\":\"a0\"");
         let received = Received { headers, body, at: Instant::now() };
         self.received.lock().unwrap().push(received);
         let conduct = *self.conduct.lock().unwrap();
         match conduct {
             Conduct::Hangs => thread::sleep(Duration::from_secs(60)),
-            Conduct::Takes | Conduct::Fails => {
-                let status = if conduct == Conduct::Takes { "204 ok" } else { "500 no" };
+            conduct => {
+                let status = match conduct {
+                    Conduct::Fails => "500 no",
+                    Conduct::Refuses if is_refused => "422 never",
+                    _ => "204 ok",
+                };
                 let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
                 stream.write_all(answer.as_bytes()).ok();
             }
