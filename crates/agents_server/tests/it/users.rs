@@ -19,7 +19,7 @@ use tls::Tls;
 use crate::delivering::{rules, spec};
 
 /// The right that each place needs.
-const RIGHTS: [(&str, Right); 22] = [
+const RIGHTS: [(&str, Right); 23] = [
     ("GET /healthz", Right::Anybody),
     ("GET /readyz", Right::Anybody),
     ("GET /", Right::Anybody),
@@ -40,6 +40,7 @@ const RIGHTS: [(&str, Right); 22] = [
     ("POST /rules", Right::Administer),
     ("GET /dead", Right::Administer),
     ("POST /dead/resend", Right::Administer),
+    ("GET /backup", Right::Administer),
     ("GET /undelivered", Right::Administer),
     ("POST /undelivered/resend", Right::Administer),
 ];
@@ -160,6 +161,7 @@ fn each_place_needs_the_right_that_is_written_here() {
                 // What the answer is about is not there: a file of rules, rules to try, alice before she is declared.
                 400 => body.contains("file") || body.contains("rules:1:1: "),
                 404 => body.contains("there is no agent `alice`"),
+                501 => place == "GET /backup" && body.contains("the store in memory"),
                 _ => false,
             };
             assert!(is_wanted, "{user}: {place}: {status} {body}");
