@@ -221,11 +221,14 @@ impl<'a> Pipeline<'a> {
 
     /// Runs one step; is it well?
     fn step(&mut self, name: &str, line: &str, work: impl FnOnce() -> Result<(), String>) -> bool {
+        self.timed(name, line, || exec::Ended { result: work(), processor: None })
+    }
+
+    fn timed(&mut self, name: &str, line: &str, work: impl FnOnce() -> exec::Ended) -> bool {
         println!("\n=== {name}: {line}");
         let begun = Instant::now();
-        let result = work();
-        let took = Took { time: begun.elapsed(), processor: None };
-        self.end_step(name, line, took, result)
+        let exec::Ended { result, processor } = work();
+        self.end_step(name, line, Took { time: begun.elapsed(), processor }, result)
     }
 
     /// A step that was run beside others is told as if it had been run now.
@@ -255,14 +258,10 @@ impl<'a> Pipeline<'a> {
     }
 
     fn cargo(&mut self, step: &Step) -> bool {
-        let (name, line) = (step.name, step.line());
-        println!("\n=== {name}: {line}");
-        let begun = Instant::now();
-        let exec::Ended { result, processor } =
-            exec::attend(&mut step.command(self.root), exec::SILENCE_MAX, &mut |line| {
-                println!("{line}")
-            });
-        self.end_step(name, &line, Took { time: begun.elapsed(), processor }, result)
+        let mut command = step.command(self.root);
+        self.timed(step.name, &step.line(), || {
+            exec::attend(&mut command, exec::SILENCE_MAX, &mut |line| println!("{line}"))
+        })
     }
 
     /// Builds the tests, apart from running them, so that the times are told apart.

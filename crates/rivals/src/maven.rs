@@ -69,6 +69,10 @@ fn fetch(maven: &Path, own: &Path, settings: &Settings) -> Result<PathBuf, Start
         }
         thread::sleep(LOOK);
     };
+    // Ctrl-C in a terminal is heard by Maven as well, and may end it before we look.
+    if settings.is_interrupted() {
+        return Err(StartError::Interrupted);
+    }
     let is_whole = jars.join(format!("cassandra-all-{RELEASE}.jar")).is_file();
     if status.success() && is_whole {
         return Ok(jars);

@@ -46,6 +46,13 @@ fn stored(folder: &Path, count: usize) {
 
 const PHOTO: &str = "/trees/board/nodes/2.0/blobs/photo";
 
+/// A disk flips a bit of a file.
+fn flip(file: &Path, at: usize) {
+    let mut bytes = fs::read(file).unwrap();
+    bytes[at] ^= 4;
+    fs::write(file, &bytes).unwrap();
+}
+
 fn board(folder: &Path, settings: ServerSettings) -> Site {
     let site = Site::with(folder, settings);
     site.put("/trees/board", None).is(201);
@@ -208,9 +215,7 @@ fn a_part_of_a_damaged_blob_is_not_taken_for_whole() {
     let site = board(&place, settings());
     site.put_bytes(PHOTO, &large(1), &[]).is(200);
     let file = files(&place, "blob-").remove(0);
-    let mut bytes = fs::read(&file).unwrap();
-    bytes[900_000] ^= 4;
-    fs::write(&file, &bytes).unwrap();
+    flip(&file, 900_000);
     let request = agent().get(format!("{}{PHOTO}", site.url)).header("range", "bytes=10-20");
     // It breaks off before the first byte: a part so short is sent at once or not at all.
     let read = request.call().and_then(|mut answer| answer.body_mut().read_to_vec());
@@ -255,9 +260,8 @@ fn a_damaged_blob_is_not_taken_for_whole() {
     let site = board(&place, settings());
     site.put_bytes(PHOTO, &large(1), &[]).is(200);
     let file = files(&place, "blob-").remove(0);
-    let mut bytes = fs::read(&file).unwrap();
-    bytes[77] ^= 4;
-    fs::write(&file, &bytes).unwrap();
+    let whole = fs::read(&file).unwrap();
+    flip(&file, 77);
     let broken = site.bytes(PHOTO).unwrap_err();
     println!("{broken}");
     site.server.stop().unwrap();
@@ -271,8 +275,7 @@ fn a_damaged_blob_is_not_taken_for_whole() {
     let refused = jungle_server::Server::start(&place, settings(), Default::default());
     let told = refused.unwrap_err().to_string();
     assert!(told.contains(name) && told.contains("restore this file from a backup"), "{told}");
-    bytes[77] ^= 4;
-    fs::write(&file, &bytes).unwrap();
+    fs::write(&file, &whole).unwrap();
     let site = Site::start(&place);
     assert_eq!(site.bytes(PHOTO).unwrap(), large(1));
 }
