@@ -142,7 +142,7 @@ fn probes(knee: &KneeRecord) -> Result<Table, Broken> {
         row
     });
     let caption = "Every probe, in its order, warm-up left out: requests that took longer than the limit, of those that \
-                   were answered well";
+                   were answered well. A server that is far behind fails by requests that had no answer yet";
     Ok(Table::new(caption, columns).rows(rows)?)
 }
 
