@@ -47,6 +47,10 @@ fn is_loopback(url: &str) -> bool {
     if host.contains('@') {
         return false;
     }
+    // An address of IPv6 without a port.
+    if let Some(address) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        return address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    }
     let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
@@ -145,6 +149,7 @@ mod tests {
             "http://127.0.0.1:1",
             "localhost:1",
             "http://[::1]:1/",
+            "http://[::1]/",
             "http://localhost",
             "127.1.2.3:1",
         ] {
@@ -158,6 +163,7 @@ mod tests {
             "http://evil.example?127.0.0.1:1",
             "http://127.0.0.1@evil.example:1",
             "http://localhost:80@evil.example",
+            "http://[2001:db8::1]/",
         ] {
             let Err(Failure::Usage(told)) = way(server, Some(&file)) else { panic!("{server}") };
             assert!(told.contains("use https://"), "{told}");
