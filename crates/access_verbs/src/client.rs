@@ -1,6 +1,6 @@
 //! The way of a client verb to its server: TLS, and the header that names the user.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use cli::Failure;
 use cli::request::access_token;
 use cli::text::shell_word;
 use ureq::config::ConfigBuilder;
+use ureq::http::Uri;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 use ureq::typestate::AgentScope;
 
@@ -36,23 +37,13 @@ pub struct Way {
     pub authorization: Option<String>,
 }
 
-/// Tells whether an address is of this machine.
+/// Tells whether an address is of this machine. It is read as the client reads it that connects: what stands before
+/// an @ (`localhost:80@elsewhere`) is a user and no host.
 fn is_loopback(url: &str) -> bool {
-    let host = url.split("://").nth(1).unwrap_or_default();
-    let host = host.split(['/', '?', '#']).next().unwrap_or_default();
-    if let Ok(address) = host.parse::<SocketAddr>() {
-        return address.ip().is_loopback();
-    }
-    // With a name before it (`localhost:80@elsewhere`) it is not what it seems.
-    if host.contains('@') {
-        return false;
-    }
-    // An address of IPv6 without a port.
-    if let Some(address) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        return address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
-    }
-    let host = host.rsplit_once(':').map_or(host, |(host, _)| host);
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    let Ok(url) = url.parse::<Uri>() else { return false };
+    let host = url.host().unwrap_or_default();
+    let address = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    host == "localhost" || address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// TLS that trusts one authority, or those of this machine.
@@ -150,6 +141,7 @@ mod tests {
             "localhost:1",
             "http://[::1]:1/",
             "http://[::1]/",
+            "http://[::1]",
             "http://localhost",
             "127.1.2.3:1",
         ] {
