@@ -18,7 +18,8 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::timeout;
 
 use crate::clock;
-use crate::http::{Answer, Gateway, Refused, streamed};
+use crate::http::Gateway;
+use crate::response::{Answer, Refused, streamed};
 
 /// Bytes that are sent at once.
 const PART: usize = 64 << 10;

@@ -18,10 +18,11 @@ use tokio::time::timeout;
 
 use crate::answer::{FieldChangeView, FieldFate, ReloadAnswer, RuleChangeView, RuleFate};
 use crate::delivery::{Outlet, ToDeliver};
-use crate::http::{ANSWER_WITHIN, Gateway, Refused};
+use crate::http::{ANSWER_WITHIN, Gateway};
 use crate::ids::message_id;
 use crate::partition::Reply;
 use crate::past::PastError;
+use crate::response::Refused;
 use crate::server::{Start, prepare};
 
 /// Most bytes of a file that changes the rules: each partition keeps its text.

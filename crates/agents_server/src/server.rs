@@ -21,6 +21,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::answer::ReloadAnswer;
 use crate::delivery::{Board, Means, Outlet, ToDeliver, dispatch};
+use crate::figures::Figures;
 use crate::http::{self, Gateway};
 use crate::kept::Shelf;
 use crate::mail::Mail;
@@ -199,7 +200,7 @@ impl Server {
             is_closing: AtomicBool::new(false),
             started: Instant::now(),
             memory: spec.memory,
-            figures: http::Figures::default(),
+            figures: Figures::default(),
             questions: Semaphore::new(1),
             parcels,
             reload: Reload::new(start),

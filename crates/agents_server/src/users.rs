@@ -5,7 +5,7 @@ use hyper::StatusCode;
 use serde::Deserialize;
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::http::Refused;
+use crate::response::Refused;
 
 /// Users, known by the hashes of their access tokens.
 #[derive(Clone, Debug)]
