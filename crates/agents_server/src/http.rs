@@ -1,4 +1,4 @@
-//! The server's face by HTTP: connections, and requests with their callers and bodies, which its parts answer. A
+//! The HTTP interface: connections, and requests with their callers and bodies, which its parts answer. A
 //! message is answered 202 when it is durable; without room it is refused with 503 and Retry-After.
 
 use std::collections::BTreeMap;
