@@ -183,8 +183,8 @@ pub enum AskError {
     NoLoad,
     /// The question names slots, but the scenario has no gate, or several.
     NotOneGate(usize),
-    /// The scenario has several classes, so that a load must say which.
-    NotOneClass(usize),
+    /// The scenario has several classes, which are named, so that a load must say which.
+    NotOneClass(Vec<String>),
     /// The changed scenario cannot be.
     Scenario(ScenarioError),
     /// At this load and with these slots it cannot be simulated.
@@ -204,8 +204,9 @@ impl fmt::Display for AskError {
             ),
             AskError::NotOneClass(classes) => write!(
                 f,
-                "this scenario has {classes} classes, and a load must say which is meant: add `--class \
-                 NAME`"
+                "this scenario has {} classes, and a load must say which is meant: add `--class '{}'`",
+                classes.len(),
+                classes.join("'`, or `--class '"),
             ),
             AskError::Scenario(error) => error.fmt(f),
             AskError::Sim(place, error) => write!(f, "{place}: {error}"),
@@ -247,7 +248,10 @@ fn class_of(scenario: &Scenario, class: Option<&str>) -> Result<usize, AskError>
     match (class, scenario.classes.len()) {
         (Some(class), _) => Ok(scenario.class_index(class)?),
         (None, 1) => Ok(0),
-        (None, classes) => Err(AskError::NotOneClass(classes)),
+        (None, _) => {
+            let names = scenario.classes.iter().map(|class| class.name.clone());
+            Err(AskError::NotOneClass(names.collect()))
+        }
     }
 }
 

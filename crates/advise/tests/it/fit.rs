@@ -266,7 +266,10 @@ fn a_question_that_does_not_fit_the_scenario_is_refused() {
     assert_eq!(refused(&ungated, &slots), AskError::NotOneGate(0));
     let mut two = scenario.clone();
     two.classes.push(two.classes[0].clone());
-    assert_eq!(refused(&two, &slots), AskError::NotOneClass(2));
+    two.classes[1].name = "other page".to_owned();
+    let error = refused(&two, &slots);
+    let named = format!("add `--class '{}'`, or `--class 'other page'`", two.classes[0].name);
+    assert!(error.to_string().ends_with(&named), "{error}");
     let overload = Question { rates: vec![1e4], ..Question::default() };
     let error = refused(&scenario, &overload);
     assert!(matches!(error, AskError::Sim(..) | AskError::Scenario(..)), "{error:?}");
