@@ -19,7 +19,7 @@ use measure::Recording;
 
 use super::answer::{HttpEnded, HttpStarted};
 use super::auto::{AutoArgs, Slots, best_slots, keep_model, models, numbers, tell};
-use super::start::{Descriptors, try_servers};
+use super::start::{Descriptors, ServerPlace, Unanswered, try_servers};
 use super::{PolicyArgs, address, keep, reachable, service, slots};
 
 /// Address that clients connect to where nobody says another one.
@@ -166,7 +166,7 @@ pub(super) fn run(args: &HttpArgs, out: &mut dyn Write) -> Result<Verdict, Failu
     }
     let config = args.config()?;
     let slots = args.slots.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-    let started = Started::new(config, "--clients-max", slots)?;
+    let started = Started::new(config, "--clients-max", "`--upstream`".to_owned(), slots)?;
     let server = started.server.drain_on_signals();
     say(out, &beginning(args.json, &server.handle(), &started.behind))?;
     out.flush()?;
@@ -197,8 +197,14 @@ struct Started {
 }
 
 impl Started {
-    /// Sees whether the gate can work, and listens. `clients_by` says how many clients there may be.
-    fn new(config: Config, clients_by: &str, slots: String) -> Result<Started, Failure> {
+    /// Sees whether the gate can work, and listens. `clients_by` says how many clients there may be, and
+    /// `servers_by` which servers.
+    fn new(
+        config: Config,
+        clients_by: &str,
+        servers_by: String,
+        slots: String,
+    ) -> Result<Started, Failure> {
         let servers = match &config.auto {
             Some(auto) => u64::from(auto.ceiling) * config.upstreams.len() as u64,
             None => config.gate.servers.iter().map(|server| u64::from(server.slots)).sum(),
@@ -211,16 +217,17 @@ impl Started {
             room: config.gate.room.unwrap_or_default(),
             wait_max: Span(config.gate.wait_max.unwrap_or_default().as_secs_f64()),
         };
-        let upstreams = config.upstreams.clone();
+        let upstreams: Vec<_> = config.upstreams.iter().copied().map(ServerPlace::Tcp).collect();
+        let has_page = config.admin.is_some();
         let refuses = config.gate.unreachable_max == Some(Duration::ZERO);
         let server = Server::bind(config).map_err(unstarted)?;
         let meanwhile = match (refuses, upstreams.len()) {
-            (true, 1) => "requests are refused until it does",
+            (true, 1) => "requests are refused",
             (true, _) => "requests go to the others, and are refused if none answers",
             (false, _) => "requests wait for it",
         };
-        try_servers(&upstreams, meanwhile);
-        Ok(Started { server, behind })
+        let down = try_servers(&upstreams, &Unanswered { by: servers_by, meanwhile, has_page });
+        Ok(Started { server: server.without_servers(down), behind })
     }
 }
 

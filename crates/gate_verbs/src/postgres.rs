@@ -25,7 +25,10 @@ use pgwire::secrets::{Hba, MockKey, Users};
 
 use super::answer::{PostgresEnded, PostgresStarted};
 use super::auto::{AutoArgs, Slots, best_slots, keep_model, models, numbers, tell};
-use super::start::{Asked, Descriptors, try_databases};
+use super::start::{
+    Asked, Descriptors, ServerPlace, Unanswered, await_servers, places_of, try_databases,
+    try_servers,
+};
 use super::{PolicyArgs, address, keep, reachable, slots};
 
 /// The port of PostgreSQL where nobody names another one.
@@ -209,18 +212,57 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
         return from_file::run(args, out);
     }
     let config = args.config()?;
-    args.secured(&config)?;
+    let servers = args.secured(&config)?;
     let pool = describe(&config);
     let monitor = Monitor::bind(config)
         .and_then(Monitor::drain_on_signals)
         .and_then(|monitor| monitor.log_to(std::io::stderr()));
-    let monitor = monitor.map_err(unstarted)?;
+    let monitor = servers.known_to(monitor.map_err(unstarted)?);
     say(out, &beginning(args, &monitor, &pool))?;
     out.flush()?;
     let finished = monitor.run().map_err(Failure::machine)?;
     let written =
         Written { record: args.policy.record.as_deref(), model: args.auto.model.as_deref() };
     end(&finished, written, args.json, out)
+}
+
+/// The servers of all databases, tried before the start.
+struct Servers {
+    all: Vec<ServerPlace>,
+    down: Vec<ServerPlace>,
+    has_page: bool,
+}
+
+impl Servers {
+    /// Says which do not answer. `by` names them.
+    fn tried(config: &Config, by: String) -> Servers {
+        let mut all: Vec<ServerPlace> = Vec::new();
+        for place in config.databases.iter().flat_map(|database| places_of(&database.servers)) {
+            if !all.contains(&place) {
+                all.push(place);
+            }
+        }
+        let meanwhile = match all.len() {
+            1 => "clients are refused",
+            _ => "its clients are refused, or go to another server of their database",
+        };
+        let has_page = config.admin.http.is_some();
+        let down = try_servers(&all, &Unanswered { by, meanwhile, has_page });
+        let down = down.into_iter().map(|at| all[at].clone()).collect();
+        Servers { all, down, has_page }
+    }
+
+    /// The monitor, which is not ready before one answers.
+    fn known_to(self, monitor: Monitor) -> Monitor {
+        let Servers { all, down, has_page } = self;
+        if !has_page || all.is_empty() || down.len() < all.len() {
+            return monitor;
+        }
+        let handle = monitor.handle();
+        // A monitor that has ended needs to know no more.
+        await_servers(all, move || drop(handle.servers_answer()));
+        monitor.without_servers()
+    }
 }
 
 fn unstarted(error: StartError) -> Failure {
@@ -450,7 +492,7 @@ impl PostgresArgs {
     }
 
     /// Sees whether the system and the servers give what is asked for.
-    fn secured(&self, config: &Config) -> Result<(), Failure> {
+    fn secured(&self, config: &Config) -> Result<Servers, Failure> {
         let gated = &config.databases[0];
         let slots = |at: usize| match &gated.auto {
             Some(auto) => auto.ceiling,
@@ -459,18 +501,22 @@ impl PostgresArgs {
         let all = (0..gated.servers.len()).map(|at| u64::from(slots(at))).sum();
         let clients = self.clients_max as u64;
         Descriptors { clients, clients_by: "--clients-max", servers: all }.secured()?;
+        let by = if self.db.is_empty() { "DATABASE_URL" } else { "`--db`" };
+        let servers = Servers::tried(config, by.to_owned());
         // Without a password there may be nothing to ask with: the list of users has the secrets.
         let known = self.users.is_none();
         let reach = databases::reach(self.public, databases::STANDS_BEFORE);
         let within = |(place, _): (Place, _)| place.within(reach).ok();
         let places = self.places()?.into_iter().filter_map(within);
         let asked = places.filter(|_| known).enumerate().map(|(at, place)| Asked {
+            places: addresses(&place).map(|servers| places_of(&servers)).unwrap_or_default(),
             place,
             slots: slots(at.min(gated.servers.len() - 1)),
             by: if gated.auto.is_some() { "--slots-most" } else { "--slots" }.to_owned(),
             is_ceiling: gated.auto.is_some(),
         });
-        try_databases(asked.collect())
+        try_databases(asked.collect(), &servers.down)?;
+        Ok(servers)
     }
 
     /// The servers that are named, each with the database and the user there, and how they are

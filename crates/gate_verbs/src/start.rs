@@ -1,14 +1,18 @@
 //! Checks of a start: whether what is asked for can be had from the system and from the servers. A start
 //! that cannot work says so; one that may come to work says what is missing.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Duration;
+use std::{fmt, thread};
 
 use ::tpcc::{Allowance, Config as Place, Host, allowance};
 use cli::Failure;
 use cli::text::sentence;
+use monitor::Address;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Time for which a server is waited for at the start.
@@ -65,27 +69,100 @@ pub(super) fn note(text: &str) {
     let _ = write!(std::io::stderr(), "{}", sentence(&format!("note: {text}")));
 }
 
-/// Connects to each server once, and says which do not answer: the gate goes on, as they may come later.
-pub(super) fn try_servers(servers: &[SocketAddr], meanwhile: &str) {
+/// A server behind a gate, as a start tries it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum ServerPlace {
+    /// On the network.
+    Tcp(SocketAddr),
+    /// On a Unix socket.
+    Unix(PathBuf),
+}
+
+impl ServerPlace {
+    fn connect(&self) -> io::Result<()> {
+        match self {
+            ServerPlace::Tcp(address) => TcpStream::connect_timeout(address, PATIENCE).map(drop),
+            ServerPlace::Unix(path) => UnixStream::connect(path).map(drop),
+        }
+    }
+}
+
+impl fmt::Display for ServerPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ServerPlace::Tcp(address) => address.fmt(f),
+            ServerPlace::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// Words about servers that do not answer.
+pub(super) struct Unanswered<'w> {
+    /// The flag or the key of the file that names them.
+    pub(super) by: String,
+    /// Fate of those who come meanwhile.
+    pub(super) meanwhile: &'w str,
+    /// True if the gate has `/readyz`.
+    pub(super) has_page: bool,
+}
+
+/// Connects to each server once, and says which do not answer: the gate goes on, as they may come later. Returns
+/// their numbers.
+pub(super) fn try_servers(servers: &[ServerPlace], words: &Unanswered<'_>) -> Vec<usize> {
+    let mut down = Vec::new();
     for some in servers.chunks(AT_ONCE) {
         let tries: Vec<_> = some
             .iter()
-            .map(|&server| {
-                let connect = move || TcpStream::connect_timeout(&server, PATIENCE).map(drop);
-                (server, std::thread::spawn(connect))
-            })
+            .cloned()
+            .map(|server| thread::spawn(move || server.connect().err()))
             .collect();
-        for (server, tried) in tries {
-            if let Ok(Err(error)) = tried.join() {
-                note(&format!("the server {server} does not answer ({error}); {meanwhile}"));
-            }
+        for tried in tries {
+            let error = tried.join().expect("to connect does not panic");
+            down.push(error);
         }
     }
+    let all_down = down.iter().all(Option::is_some);
+    for (server, error) in servers.iter().zip(&down) {
+        let Some(error) = error else { continue };
+        note(&words.of(&server.to_string(), &error.to_string(), all_down));
+    }
+    (0..).zip(down).filter_map(|(at, error)| error.map(|_| at)).collect()
+}
+
+impl Unanswered<'_> {
+    /// The note on a server: the cause, the way out, and what happens meanwhile.
+    fn of(&self, server: &str, cause: &str, all_down: bool) -> String {
+        let Unanswered { by, meanwhile, has_page } = self;
+        let ready = match (all_down, has_page) {
+            (true, true) => "; until one answers, /readyz says 503",
+            _ => "",
+        };
+        format!(
+            "the server {server} does not answer ({cause}): start it, or correct {by}. Meanwhile \
+             {meanwhile}{ready}"
+        )
+    }
+}
+
+/// Waits on a thread of its own until one of the servers answers, and says so then.
+pub(super) fn await_servers(servers: Vec<ServerPlace>, answers: impl FnOnce() + Send + 'static) {
+    thread::spawn(move || {
+        let found = loop {
+            match servers.iter().find(|server| server.connect().is_ok()) {
+                Some(server) => break server,
+                None => thread::sleep(PATIENCE),
+            }
+        };
+        note(&format!("the server {found} answers"));
+        answers();
+    });
 }
 
 /// A PostgreSQL server, and the connections that a pool may have to it.
 pub(super) struct Asked {
     pub(super) place: Place,
+    /// Its addresses.
+    pub(super) places: Vec<ServerPlace>,
     pub(super) slots: u32,
     /// The flag or the key of the file that says the slots.
     pub(super) by: String,
@@ -93,16 +170,29 @@ pub(super) struct Asked {
     pub(super) is_ceiling: bool,
 }
 
-/// Asks each PostgreSQL server how many connections it gives, as the user that the gate logs in as. What does not
-/// answer is told: the gate goes on, as it may come later.
+/// The servers of a gate before PostgreSQL as a start tries them. A name without an address is told elsewhere.
+pub(super) fn places_of(servers: &[Address]) -> Vec<ServerPlace> {
+    let place = |server: &Address| match server {
+        Address::Tcp(address) | Address::Host { address, .. } => Some(ServerPlace::Tcp(*address)),
+        Address::Unix(path) => Some(ServerPlace::Unix(path.clone())),
+        Address::Unresolved { .. } => None,
+    };
+    servers.iter().filter_map(place).collect()
+}
+
+/// Asks each PostgreSQL server that [answers](try_servers) how many connections it gives, as the user that the gate
+/// logs in as. What cannot be asked is told: the gate goes on, as that may change.
 ///
 /// # Errors
 /// If more slots are asked for than a server gives connections.
-pub(super) fn try_databases(all: Vec<Asked>) -> Result<(), Failure> {
-    for Asked { place, slots, by, is_ceiling } in all {
+pub(super) fn try_databases(all: Vec<Asked>, down: &[ServerPlace]) -> Result<(), Failure> {
+    for Asked { place, places, slots, by, is_ceiling } in all {
+        if places.iter().all(|place| down.contains(place)) {
+            continue;
+        }
         let (told, answer) = mpsc::channel();
         let name = name(&place);
-        std::thread::spawn(move || {
+        thread::spawn(move || {
             // Whoever asked may have gone on.
             let _ = told.send(allowance(&place).map_err(|error| error.to_string()));
         });
@@ -119,8 +209,13 @@ pub(super) fn try_databases(all: Vec<Asked>) -> Result<(), Failure> {
                 note(&text);
             }
             Ok(Ok(_)) => {}
-            Ok(Err(error)) => note(&format!("the server {name}: {error}; clients wait for it")),
-            Err(_) => note(&format!("the server {name} does not answer; clients wait for it")),
+            Ok(Err(error)) => note(&format!(
+                "the server {name} did not say how many connections it gives, so `{by} {slots}` may be too many: \
+                 {error}"
+            )),
+            Err(_) => note(&format!(
+                "the server {name} accepts connections and says nothing: see whether PostgreSQL is there"
+            )),
         }
     }
     Ok(())

@@ -314,6 +314,7 @@ pub struct Server {
     admin: Option<TcpListener>,
     tls: Option<Arc<ServerConfig>>,
     requests: Requests,
+    down: Vec<usize>,
     commands: mpsc::UnboundedReceiver<Command>,
     handle: Handle,
     signals: Signals,
@@ -395,6 +396,7 @@ impl Server {
             admin,
             tls,
             requests,
+            down: Vec::new(),
             commands,
             handle,
             signals: Signals::Left,
@@ -405,6 +407,14 @@ impl Server {
     /// The controls of this gate.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
+    }
+
+    /// Begins with these servers, by their numbers, down: they did not answer before the start. A probe brings one
+    /// up again.
+    #[must_use]
+    pub fn without_servers(mut self, down: Vec<usize>) -> Server {
+        self.down = down;
+        self
     }
 
     /// Lets SIGTERM and SIGINT begin a drain; a second one ends its delay, a third one cuts it short. SIGUSR1
@@ -435,7 +445,7 @@ impl Server {
     /// # Panics
     /// If the gate breaks one of its invariants: it stops rather than lie about its slots.
     pub fn run(self) -> Result<Finished, StartError> {
-        let Server { config, runtime, listener, admin, tls, requests, commands, .. } = self;
+        let Server { config, runtime, listener, admin, tls, requests, down, commands, .. } = self;
         drop(self.handle);
         let shared = Rc::new(Shared::new(config, tls, requests)?);
         let tasks = LocalSet::new();
@@ -444,6 +454,7 @@ impl Server {
             if let Signals::Heard = self.signals {
                 heed(&shared, self.source).map_err(StartError::Runtime)?;
             }
+            down.into_iter().for_each(|server| shared.driver.set_up(server, Up::No));
             spawn_keepers(&shared, commands, admin);
             let served = async {
                 accept_until_drain(&shared, listener, &mut asked).await;

@@ -126,6 +126,11 @@ impl Janitor {
         (self.unavailable, self.prewarm_from) = (None, None);
     }
 
+    /// True if the pool's clients wait for a server that was there before: it is tried now and then.
+    pub(super) fn awaits_return(&self) -> bool {
+        self.unavailable.as_ref().is_some_and(|one| one.notice == Notice::InTheEnd)
+    }
+
     /// The pool's unavailability, if whoever comes hears of it at once.
     pub(super) fn unavailable_at_once(&self) -> Option<&Unavailable> {
         self.unavailable.as_ref().filter(|one| one.notice == Notice::AtOnce)

@@ -69,6 +69,7 @@ pub struct Monitor {
     access_log: Log,
     commands: mpsc::Receiver<Command>,
     admin_server: Option<AdminServer>,
+    awaits_servers: bool,
     handle: Handle,
 }
 
@@ -107,6 +108,7 @@ pub(super) enum Command {
     Recordings(mpsc::Sender<Vec<Option<Recording>>>),
     Models(mpsc::Sender<Models>),
     Drain(mpsc::Sender<()>),
+    ServersAnswer(mpsc::Sender<()>),
     Tls(Option<Arc<ClientEncryption>>, mpsc::Sender<()>),
     Operate(Asked),
     /// Result of work beside the loop.
@@ -175,6 +177,14 @@ impl Handle {
     /// If the monitor has ended.
     pub fn drain(&self) -> Result<(), ControlError> {
         self.ask(Command::Drain)
+    }
+
+    /// Ends what [`Monitor::without_servers`] began: a server answers.
+    ///
+    /// # Errors
+    /// If the monitor has ended.
+    pub fn servers_answer(&self) -> Result<(), ControlError> {
+        self.ask(Command::ServersAnswer)
     }
 
     /// Reads certificates and keys, from the same files or others, and shows them to clients that
@@ -283,8 +293,17 @@ impl Monitor {
             access_log,
             commands,
             admin_server,
+            awaits_servers: false,
             handle,
         })
+    }
+
+    /// Begins where no server answers: `/readyz` says no until a client reaches one, or until
+    /// [`Handle::servers_answer`] says that one does.
+    #[must_use]
+    pub fn without_servers(mut self) -> Monitor {
+        self.awaits_servers = true;
+        self
     }
 
     /// The number of the process that it takes over from, if any.
@@ -408,6 +427,7 @@ impl Monitor {
             access_log,
             commands,
             admin_server,
+            awaits_servers,
             handle,
         } = self;
         let background = background(handle.clone()).map_err(StartError::Loop)?;
@@ -420,6 +440,7 @@ impl Monitor {
         let registries = registries.collect::<io::Result<Vec<_>>>().map_err(StartError::Loop)?;
         let mut inner = Loop::new(config, tls, background, Watchers::new(registries));
         (inner.log, inner.access_log, inner.reloading) = (log, access_log, reloading);
+        inner.awaits_servers = awaits_servers;
         let path = inner.config.takeover.clone().unwrap_or_default();
         // As late as can be: from here on the gate before accepts nobody, unless this one goes.
         if let Some(predecessor) = &mut takeover.predecessor {
@@ -662,6 +683,10 @@ impl Running {
                 }
                 Command::Drain(reply) => {
                     self.announce_drain();
+                    let _ = reply.send(());
+                }
+                Command::ServersAnswer(reply) => {
+                    self.inner.awaits_servers = false;
                     let _ = reply.send(());
                 }
                 Command::Tls(tls, reply) => {

@@ -93,6 +93,8 @@ pub(super) struct Loop {
     pub(super) client_timeouts: ClientTimeoutsByUser,
     /// Servers to which a connection was made.
     pub(super) reached: Vec<Address>,
+    /// True if no server answered before the start, and none was [told of](super::run::Handle::servers_answer) since.
+    pub(super) awaits_servers: bool,
     pub(super) log: Log,
     pub(super) access_log: Log,
     pub(super) figures: Figures,
@@ -123,6 +125,7 @@ impl Loop {
         Loop {
             client_timeouts: ClientTimeoutsByUser::new(&config),
             reached: Vec::new(),
+            awaits_servers: false,
             config,
             databases,
             tls,

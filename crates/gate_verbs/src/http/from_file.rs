@@ -34,7 +34,8 @@ pub(super) fn run(args: &HttpArgs, out: &mut dyn Write) -> Result<Verdict, Failu
     let record = args.policy.record.clone().or(recorded);
     let names = args.policy.record.is_some();
     let classes = class_names(&config.classes).into_iter().map(str::to_owned).collect();
-    let started = Started::new(config, "limits.connections", slots(&file))?;
+    let servers_by = format!("its address in {}", path.display());
+    let started = Started::new(config, "limits.connections", servers_by, slots(&file))?;
     let again = move || {
         let Read { mut config, .. } = read(&path, listen)?;
         reached(&config, public).map_err(|failure| failure.to_string())?;

@@ -16,9 +16,11 @@ use pgwire::secrets::MockKey;
 
 use super::super::answer::PostgresChecked;
 use super::super::service;
-use super::super::start::{Asked, Descriptors, try_databases};
+use super::super::start::{Asked, Descriptors, places_of, try_databases};
 use super::names::{Names, ask_again};
-use super::{PostgresArgs, Written, address, end, started, taking_over, unstarted, within_reach};
+use super::{
+    PostgresArgs, Servers, Written, address, end, started, taking_over, unstarted, within_reach,
+};
 
 /// Number of databases that are named at the start.
 const NAMED: usize = 3;
@@ -46,7 +48,7 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
     let record = args.policy.record.clone().or(recorded);
     config.decisions = Some(decided);
     tell(&told);
-    secured(&config, &file)?;
+    let servers = secured(&config, &file, format!("its address in {}", path.display()))?;
     let names: Vec<String> = config.databases.iter().map(|one| one.name.clone()).collect();
     let finish = move |config: &mut Config| {
         reached(config, public).map_err(|failure| failure.to_string())?;
@@ -76,6 +78,7 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
         .and_then(|monitor| monitor.reload_from(again))
         .map(|monitor| monitor.set_by(changed))
         .and_then(|monitor| monitor.log_to(std::io::stderr()))
+        .map(|monitor| servers.known_to(monitor))
         .map_err(unstarted)?;
     let handle = monitor.handle();
     std::thread::Builder::new()
@@ -91,8 +94,8 @@ pub(super) fn run(args: &PostgresArgs, out: &mut dyn Write) -> Result<Verdict, F
 }
 
 /// Sees whether the system and the servers give what the file asks for. Servers are asked as the forced user of a
-/// database, where the file has the password.
-fn secured(config: &Config, file: &GateFile) -> Result<(), Failure> {
+/// database, where the file has the password. `by` names the servers.
+fn secured(config: &Config, file: &GateFile, by: String) -> Result<Servers, Failure> {
     let slots = |database: &Database, at: usize| match &database.auto {
         Some(auto) => auto.ceiling,
         None => database.gate.servers[at].slots,
@@ -114,12 +117,15 @@ fn secured(config: &Config, file: &GateFile) -> Result<(), Failure> {
             // Whoever may stand before it was judged already.
             let Ok(place) = place.within(Reach::Anywhere) else { continue };
             let by = format!("database {}: slots", database.name);
-            asked.push(Asked { place, slots, by, is_ceiling: database.auto.is_some() });
+            let places = places_of(std::slice::from_ref(server));
+            asked.push(Asked { place, places, slots, by, is_ceiling: database.auto.is_some() });
         }
     }
     let clients = config.limits.clients as u64;
     Descriptors { clients, clients_by: "limits.connections", servers }.secured()?;
-    try_databases(asked)
+    let servers = Servers::tried(config, by);
+    try_databases(asked, &servers.down)?;
+    Ok(servers)
 }
 
 /// Checks that the gate may stand in front of every server that the file names.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gate::Time;
 
-use super::{AllPools, Answer, Ask, Asked, put, settings};
+use super::{AllPools, Answer, Ask, Asked, Ready, put, settings};
 use crate::client::{Client, State};
 use crate::pool::PoolIndex;
 use crate::reload::Reloaded;
@@ -58,6 +58,20 @@ fn canceled() -> Refusal {
 }
 
 impl Loop {
+    /// Readiness for clients. Whoever asks whether to come should not, while the delay of a drain runs.
+    fn ready(&self) -> Ready {
+        let awaits_first = self.awaits_servers && self.reached.is_empty();
+        // A pool that tells its clients at once is tried again by one who comes: nobody may be sent elsewhere.
+        let awaits_all = !self.pools.is_empty()
+            && self.pools.iter().all(|pool| pool.janitor.awaits_return() && !pool.driver.any_up());
+        match self.phase {
+            _ if self.drains_at.is_some() => Ready::Draining,
+            Phase::Leaving | Phase::HandingOver | Phase::Draining => Ready::Draining,
+            Phase::Open if awaits_first || awaits_all => Ready::NoServer,
+            Phase::Open => Ready::Yes,
+        }
+    }
+
     /// Answers the admin server, or remembers to.
     pub(crate) fn operate(&mut self, asked: Asked) -> Ending {
         let Asked { admin_connection, ask } = asked;
@@ -67,9 +81,7 @@ impl Loop {
                 let snapshot = Box::new(self.survey());
                 Answer::Snapshot(snapshot, self.clock().since(before))
             }
-            // Whoever asks whether to come should not, while the delay of a drain runs.
-            Ask::Pulse if self.drains_at.is_some() => Answer::Pulse(Phase::Leaving),
-            Ask::Pulse => Answer::Pulse(self.phase),
+            Ask::Pulse => Answer::Pulse(self.ready()),
             Ask::Models(what) => Answer::Models(what, self.models()),
             Ask::Withdraw => match self.take_wait(admin_connection) {
                 Some(wait) => Answer::Refused(self.withdraw(wait)),

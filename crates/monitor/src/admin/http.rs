@@ -6,20 +6,19 @@
 //! | `GET /state.json` | what it shows |
 //! | `GET /metrics` | what is counted, as Prometheus reads it |
 //! | `GET /healthz` | 200 if the loop goes round within 5 s, else 503 |
-//! | `GET /readyz` | 200 if it also lets clients in, else 503 |
+//! | `GET /readyz` | 200 if it also lets clients in and a server is there for them, else 503 |
 //!
 //! Nothing can be changed here. On a loopback address, requests for other names than addresses and
 //! `localhost` are refused: a page from elsewhere could have its own name lead here, and read.
 
 use std::net::IpAddr;
 
-use super::Answer;
 use super::connection::{AdminConnection, Reader};
 use super::server::AdminThread;
+use super::{Answer, Ready};
 use crate::admin::Ask;
 use crate::connection::Filled;
 use crate::slab::Key;
-use crate::state::Phase;
 use pgconsole::{PAGE, Snapshot, prometheus, state_json};
 
 /// The longest head \[byte\], and the most fields in it.
@@ -27,6 +26,7 @@ const HEAD_MAX: usize = 8 * 1024;
 const FIELDS_MAX: usize = 64;
 
 const TEXT: &str = "text/plain; charset=utf-8";
+const UNAVAILABLE: &str = "503 Service Unavailable";
 
 /// State of somebody who asks over HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,20 +214,20 @@ impl AdminThread {
         let Some(State::Waits(wanted, body)) = self.reader(key).map(|reader| reader.state) else {
             return;
         };
-        let Answer::Pulse(phase) = answer else { return };
-        match phase {
-            Phase::Leaving | Phase::HandingOver | Phase::Draining if wanted == Wanted::Ready => {
-                self.finish(key, "503 Service Unavailable", TEXT, "draining\n", body);
-            }
-            _ => self.finish(key, "200 OK", TEXT, "ok\n", body),
-        }
+        let Answer::Pulse(ready) = answer else { return };
+        let (status, text) = match ready {
+            Ready::Draining if wanted == Wanted::Ready => (UNAVAILABLE, "draining\n"),
+            Ready::NoServer if wanted == Wanted::Ready => (UNAVAILABLE, "no server is up\n"),
+            _ => ("200 OK", "ok\n"),
+        };
+        self.finish(key, status, TEXT, text, body);
     }
 
     /// An admin connection has taken too long.
     pub(super) fn late(&mut self, key: Key) {
         if let Some(State::Waits(_, body)) = self.reader(key).map(|reader| reader.state) {
             let text = "the gate does not answer\n";
-            let response = respond("503 Service Unavailable", TEXT, text, body);
+            let response = respond(UNAVAILABLE, TEXT, text, body);
             self.say(key, &response);
         }
         self.part(key);

@@ -39,7 +39,6 @@ use super::modelling::Models;
 use super::pool::PoolIndex;
 use super::reload::Set;
 use super::slab::Key;
-use super::state::Phase;
 use pgconsole::{Access, Control, Counts, Refusal, Snapshot};
 
 /// A request of the admin server to the loop, with the admin connection that it is for.
@@ -54,7 +53,7 @@ pub(super) struct Asked {
 pub(super) enum Ask {
     /// The gate now.
     Snapshot,
-    /// A sign of life: that the loop goes round, and whether clients come in.
+    /// A sign of life: that the loop goes round, and whether clients should come.
     Pulse,
     /// The models, for what one wants to know of them.
     Models(WhatIf),
@@ -67,12 +66,22 @@ pub(super) enum Ask {
     Forget(Option<u32>),
 }
 
+/// Readiness of the gate for clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ready {
+    Yes,
+    /// Nobody should come any more.
+    Draining,
+    /// No server has answered yet, or all have gone and clients wait for one.
+    NoServer,
+}
+
 /// An answer of the loop.
 #[derive(Debug)]
 enum Answer {
     /// The gate at that moment, and how long it took to look.
     Snapshot(Box<Snapshot>, Duration),
-    Pulse(Phase),
+    Pulse(Ready),
     Models(WhatIf, Models),
     Done,
     /// Done, and this is to be told of it, in sentences.

@@ -37,7 +37,7 @@ fn server(after: Duration) -> u16 {
 }
 
 /// The whole answer to a request with these further fields.
-fn ask(at: &str, request: &str, fields: &str) -> std::io::Result<String> {
+pub(crate) fn ask(at: &str, request: &str, fields: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(at)?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
     let head =
@@ -48,7 +48,7 @@ fn ask(at: &str, request: &str, fields: &str) -> std::io::Result<String> {
     Ok(answer)
 }
 
-fn get(at: &str, path: &str) -> String {
+pub(crate) fn get(at: &str, path: &str) -> String {
     ask(at, &format!("GET {path}"), "").expect("it answers")
 }
 
@@ -235,7 +235,7 @@ fn a_start_that_cannot_work_says_so() {
     assert!(unwritten.err.contains("cannot write no/such/place.jsonl"), "{unwritten:?}");
     let told = "note: the server 127.0.0.1:1 does not answer";
     assert!(flat(&ended.err).contains(told), "{ended:?}");
-    assert!(flat(&ended.err).contains("requests are refused until it does"), "{ended:?}");
+    assert!(flat(&ended.err).contains("Meanwhile requests are refused"), "{ended:?}");
     for (words, wanted) in [
         (&["127.0.0.1:1", "--slots", "x"][..], "slots are a whole number such as 8, or `auto`"),
         (

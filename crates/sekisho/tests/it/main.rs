@@ -36,6 +36,7 @@ mod gate_killed;
 mod gate_live;
 mod gate_metrics;
 mod gate_page;
+mod gate_start;
 mod gate_takeover;
 mod interchange;
 mod interrupt;
