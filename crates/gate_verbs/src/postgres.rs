@@ -339,6 +339,18 @@ fn describe(config: &Config) -> Behind {
     Behind { database: database.name.clone(), servers: database.servers.len(), user }
 }
 
+/// The way in where the gate knows users, and which of them reads this is not known: no command can be typed as it is
+/// printed.
+fn as_a_user(way: &str, database: Option<&str>) -> String {
+    let to = database.map(|name| format!(" dbname={name}")).unwrap_or_default();
+    let whose = if database.is_some() {
+        "as one of its users"
+    } else {
+        "as one of its users, to a database"
+    };
+    paragraph(&format!("clients connect to {way}{to}, {whose}"))
+}
+
 fn beginning(args: &PostgresArgs, monitor: &Monitor, behind: &Behind) -> String {
     let handle = monitor.handle();
     let (address, http) = (handle.address(), handle.http());
@@ -360,9 +372,12 @@ fn beginning(args: &PostgresArgs, monitor: &Monitor, behind: &Behind) -> String 
     let shown = http.map(|http| paragraph(&format!("live page and metrics: http://{http}/")));
     let text = text + &shown.unwrap_or_default() + &taking_over(monitor);
     let (host, port) = (address.ip(), address.port());
-    let user = behind.user.as_deref().unwrap_or("USER");
     let database = &behind.database;
-    text + &next(&format!("psql 'host={host} port={port} user={user} dbname={database}'"))
+    let way = format!("host={host} port={port}");
+    match &behind.user {
+        Some(user) => text + &next(&format!("psql '{way} user={user} dbname={database}'")),
+        None => text + &as_a_user(&way, Some(database)),
+    }
 }
 
 /// Beginning of a monitor before these databases, in JSON.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::number::Digits;
 use super::sliders::{Sliders, module, no_sliders};
-use super::table::{Cell, Table};
+use super::table::{Cell, Column, Narrow, Table};
 use super::{Block, Fact, Figure, Outcome, Report, Section, Verdict, alternative};
 
 /// A vendored file: what it is, its bytes and its licence.
@@ -213,9 +213,11 @@ impl<'r> Page<'r> {
 
     fn table(&mut self, table: &Table) {
         let caption = table.caption();
+        let is_stacked = table.narrow() == Narrow::Stacked;
+        let class = if is_stacked { " class=\"stacked\"" } else { "" };
         let _ = write!(
             self.html,
-            "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\">\n<table>\n\
+            "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\">\n<table{class}>\n\
              <caption>{}</caption>\n<thead><tr>",
             escape(caption),
             inline(caption)
@@ -235,7 +237,8 @@ impl<'r> Page<'r> {
         for line in table.lines() {
             self.html.push_str("<tr>");
             for (index, (cell, format)) in line.iter().zip(&formats).enumerate() {
-                self.cell(index, cell, *format);
+                let column = Some(&table.columns()[index]).filter(|_| is_stacked && index > 0);
+                self.cell(index, cell, *format, column);
             }
             self.html.push_str("</tr>\n");
         }
@@ -243,7 +246,14 @@ impl<'r> Page<'r> {
     }
 
     /// The first cell names its row.
-    fn cell(&mut self, index: usize, cell: &Cell, (digits, numeric): (Digits, bool)) {
+    /// A cell, and the column whose head stands beside it where the row is a block.
+    fn cell(
+        &mut self,
+        index: usize,
+        cell: &Cell,
+        (digits, numeric): (Digits, bool),
+        head: Option<&Column>,
+    ) {
         let name = if index == 0 { "th scope=\"row\"" } else { "td" };
         let class = if numeric { " class=\"numeric\"" } else { "" };
         let format = |value: f64| digits.format(value);
@@ -263,7 +273,12 @@ impl<'r> Page<'r> {
             Cell::Outcome(found) => outcome(*found),
         };
         let end = if index == 0 { "th" } else { "td" };
-        let _ = write!(self.html, "<{name}{class}>{text}</{end}>");
+        let head = head.map(|Column { heading, unit }| match unit.as_str() {
+            "" => format!(" data-head=\"{}\"", escape(heading)),
+            unit => format!(" data-head=\"{} [{}]\"", escape(heading), escape(unit)),
+        });
+        let head = head.unwrap_or_default();
+        let _ = write!(self.html, "<{name}{class}{head}>{text}</{end}>");
     }
 
     fn foot(&mut self) {

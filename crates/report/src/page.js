@@ -800,6 +800,11 @@
     root.dataset.figures = String(drawn);
     root.dataset.scrollWidth = String(root.scrollWidth);
     root.dataset.clientWidth = String(root.clientWidth);
+    // The numbers of figures are opened by who wants them, and may be scrolled.
+    const scrolled = d3.selectAll("main .scroll").filter(function () {
+      return this.scrollWidth > this.clientWidth + 1 && !this.closest("details");
+    });
+    root.dataset.scrolled = String(scrolled.size());
   }
 
   let width = 0;

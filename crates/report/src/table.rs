@@ -106,6 +106,25 @@ pub struct Table {
     caption: String,
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
+    #[serde(skip_serializing_if = "Narrow::is_scrolled")]
+    narrow: Narrow,
+}
+
+/// Form of a table on a page that is narrower than the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Narrow {
+    /// It is scrolled in its frame.
+    #[default]
+    Scrolled,
+    /// Each row is a block, with a line for each column.
+    Stacked,
+}
+
+impl Narrow {
+    fn is_scrolled(&self) -> bool {
+        *self == Narrow::Scrolled
+    }
 }
 
 /// A table as it stands in a file.
@@ -115,20 +134,35 @@ struct Unchecked {
     caption: String,
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
+    #[serde(default)]
+    narrow: Narrow,
 }
 
 impl TryFrom<Unchecked> for Table {
     type Error = TableError;
 
     fn try_from(table: Unchecked) -> Result<Table, TableError> {
-        Table::new(table.caption, table.columns).rows(table.rows)
+        let Unchecked { caption, columns, rows, narrow } = table;
+        Table { narrow, ..Table::new(caption, columns) }.rows(rows)
     }
 }
 
 impl Table {
     /// A table without rows.
     pub fn new(caption: impl Into<String>, columns: impl IntoIterator<Item = Column>) -> Table {
-        Table { caption: caption.into(), columns: columns.into_iter().collect(), rows: Vec::new() }
+        Table {
+            caption: caption.into(),
+            columns: columns.into_iter().collect(),
+            rows: Vec::new(),
+            narrow: Narrow::Scrolled,
+        }
+    }
+
+    /// Makes each row a block of lines on a phone, for a table of more columns than fit there.
+    #[must_use]
+    pub fn stacked(mut self) -> Table {
+        self.narrow = Narrow::Stacked;
+        self
     }
 
     /// Adds a row.
@@ -181,6 +215,10 @@ impl Table {
     /// Caption: what the table shows.
     pub fn caption(&self) -> &str {
         &self.caption
+    }
+
+    pub(super) fn narrow(&self) -> Narrow {
+        self.narrow
     }
 
     pub(super) fn columns(&self) -> &[Column] {

@@ -19,7 +19,8 @@ use super::super::service;
 use super::super::start::{Asked, Descriptors, places_of, try_databases};
 use super::names::{Names, ask_again};
 use super::{
-    PostgresArgs, Servers, Written, address, end, started, taking_over, unstarted, within_reach,
+    PostgresArgs, Servers, Written, address, as_a_user, end, started, taking_over, unstarted,
+    within_reach,
 };
 
 /// Number of databases that are named at the start.
@@ -238,6 +239,6 @@ fn beginning(args: &PostgresArgs, monitor: &Monitor, names: &[String]) -> String
             format!("host={} port={port}", path.parent().unwrap_or(path).display())
         }
     };
-    let database = names.iter().find(|name| *name != "*").map_or("DATABASE", String::as_str);
-    text + &next(&format!("psql '{place} user=USER dbname={database}'"))
+    let database = names.iter().find(|name| *name != "*").map(String::as_str);
+    text + &as_a_user(&place, database)
 }

@@ -37,7 +37,7 @@ fn answer(address: SocketAddr, request: &str) -> String {
 }
 
 /// Status and body.
-fn get(address: SocketAddr, path: &str) -> (u16, String) {
+pub(crate) fn get(address: SocketAddr, path: &str) -> (u16, String) {
     let answer = answer(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n"));
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).unwrap();

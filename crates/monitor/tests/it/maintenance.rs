@@ -11,6 +11,7 @@ use pgwire::secrets::{MockKey, Users};
 use pgwire::startup::{Version, write_startup};
 use postgres::{Private, Settings};
 
+use super::looking::get;
 use super::passage::Passage;
 use super::{
     Gate, Raw, ask, database, directly, login, password, runtime, server, shown, trusting,
@@ -261,7 +262,11 @@ fn before(one: &Private, unreachable_max: Option<Duration>) -> Config {
 #[test]
 fn who_waits_for_a_server_that_restarts_is_served_when_it_is_back() {
     let mut one = start();
-    let gate = Gate::new(before(&one, None));
+    let mut config = before(&one, None);
+    config.admin.http = Some(([127, 0, 0, 1], 0).into());
+    let gate = Gate::new(config);
+    let page = gate.handle.http().expect("it was asked for");
+    assert_eq!(get(page, "/readyz"), (200, "ok\n".to_owned()));
     let mut clients: Vec<Raw> = (0..6).map(|_| Raw::enter(&gate, Version::V3_0, &[])).collect();
     assert_eq!(says(&mut clients[0], "begin"), "BEGIN");
     for client in &mut clients[1..] {
@@ -277,12 +282,15 @@ fn who_waits_for_a_server_that_restarts_is_served_when_it_is_back() {
     let mut late = Raw::enter(&gate, Version::V3_0, &[]);
     late.query("select 'served'");
     gate.until("all wait", |stats| stats.pools[0].waiting == 6);
+    // The story: a balancer was told to send more of them.
+    assert_eq!(get(page, "/readyz"), (503, "no server is up\n".to_owned()));
     comes_back(&mut one);
     clients.push(late);
     for client in &mut clients[1..] {
         assert_eq!(client.answer(), ["served", "SELECT 1", "ZI"]);
     }
     gate.until("the slot is back", |stats| stats.pools[0].busy == 0);
+    assert_eq!(get(page, "/readyz"), (200, "ok\n".to_owned()));
     gate.end();
 }
 

@@ -681,7 +681,9 @@ fn scored(score: &Score) -> Result<Section, Broken> {
         ]
     });
     let mut section = Section::new(format!("Checked: {place}")).table(
-        Table::new(format!("Predicted, simulated and measured at {place}"), columns).rows(rows)?,
+        Table::new(format!("Predicted, simulated and measured at {place}"), columns)
+            .stacked()
+            .rows(rows)?,
     );
     if !score.accounts.is_empty() {
         let columns = [
@@ -727,7 +729,7 @@ fn times(judged: &Judged<'_>) -> Result<Table, Broken> {
         let names = [Cell::Text(run.header.id.clone()), Cell::Text(load_text(run))];
         names.into_iter().chain(values.into_iter().map(cell)).collect()
     });
-    Ok(Table::new("Response times of every run, warm-up left out", columns).rows(rows)?)
+    Ok(Table::new("Response times of every run, warm-up left out", columns).stacked().rows(rows)?)
 }
 
 /// Section on how far each run may be believed.
@@ -756,7 +758,7 @@ fn honesty(judged: &Judged<'_>) -> Result<Section, Broken> {
         ]
     });
     let mut section = Section::new("How far the runs may be believed")
-        .table(Table::new("Every run, warm-up left out", columns).rows(rows)?);
+        .table(Table::new("Every run, warm-up left out", columns).stacked().rows(rows)?);
     for (run, judgement) in judged {
         for fault in &judgement.faults {
             section = section.paragraph(format!("Invalid: run {}: {fault}.", run.header.id));

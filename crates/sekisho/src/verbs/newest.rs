@@ -76,16 +76,17 @@ fn none_stored(search: Option<&PathBuf>) -> Failure {
     let is_http = |word: &String| word == "http";
     let measure = match header {
         Some(header) if header.command.get(2).is_some_and(is_http) => {
-            format!("sekisho measure http {} --clients 1,4,16", quoted(&header.target))
+            let line = format!("sekisho measure http {} --clients 1,4,16", quoted(&header.target));
+            format!("runs at several loads:\n\n{}\n", pasted(&line, " \\"))
         }
-        Some(_) => "sekisho measure postgres FILE.sql --clients 1,4,16".into(),
-        None => "sekisho measure http URL --clients 1,4,16".into(),
+        // Files of SQL and a database are not typed again by what a search keeps of them.
+        _ => "measure the same with `--clients 1,4,16`; ".to_owned(),
     };
     let shown = format!("sekisho report {}", shell_word(search));
     Failure::Usage(format!(
-        "`--last`: only searches for a knee are stored under .sekisho/runs/ of this folder, and no run at one load. \
-         Runs at several loads, and what the newest search has found:\n\n{}{}",
-        pasted(&measure, " \\"),
+        "`--last`: only searches for a knee are stored under .sekisho/runs/ of this folder, and no run at one load; \
+         {}what the newest search has found:\n\n{}",
+        measure,
         pasted(&shown, " \\")
     ))
 }

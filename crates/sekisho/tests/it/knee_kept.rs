@@ -11,6 +11,7 @@ use crate::clockwork::Clockwork;
 use crate::command::{Ended, sekisho};
 use crate::records;
 use crate::site::alone;
+use crate::walks::fits_a_phone;
 
 fn flat(text: &str) -> String {
     text.replace("\\\n", " ").split_whitespace().collect::<Vec<_>>().join(" ")
@@ -170,6 +171,7 @@ fn an_end_that_was_seen_once_decides_nothing() {
     assert!(listed.out.contains("inconclusive"), "{listed:?}");
     let reported = sekisho(&scratch.join(""), &["report", &once]);
     assert_eq!(reported.code, 4, "{reported:?}");
+    fits_a_phone(&scratch, "report.html");
     // Of a search alone nothing is fitted, and `--last` says what is there.
     let fitted = sekisho(&scratch.join(""), &["fit", "--last"]);
     assert_eq!(fitted.code, 2, "{fitted:?}");

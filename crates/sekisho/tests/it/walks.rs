@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use origin::{Apache, ApacheConfig, Document, Work};
 
-use crate::browser::{Scratch, open};
+use crate::browser::{Scratch, framed, open};
 use crate::command::{Ended, PATIENCE, sekisho, shell};
 use crate::records;
 use crate::site::{alone, server};
@@ -364,6 +364,19 @@ fn a_page_of_runs_of_two_targets_names_both_and_whose_knee_it_has() {
         page.contains("knee and advice are of the runs of http://127.0.0.1/a/ alone"),
         "whose it is"
     );
+    fits_a_phone(&scratch, "page.html");
+}
+
+/// The story: on a phone the tables of runs and of both ends of a search were scrolled in their frames.
+#[track_caller]
+pub(crate) fn fits_a_phone(scratch: &Scratch, name: &str) {
+    let html = fs::read_to_string(scratch.join(name)).expect("it was written");
+    assert!(html.contains("<table class=\"stacked\">"), "a table of many columns is stacked");
+    fs::write(scratch.join("phone.html"), framed(&html, 390, 900)).expect("a folder of our own");
+    let narrow = open(&scratch.join("phone.html"), (800, 900));
+    assert_eq!(narrow.root_data("errors"), Some("0"), "{:?}", narrow.script_messages());
+    assert_eq!(narrow.root_data("scrolled"), Some("0"), "tables that do not fit");
+    assert_eq!(narrow.root_data("scroll-width"), narrow.root_data("client-width"));
 }
 
 #[test]

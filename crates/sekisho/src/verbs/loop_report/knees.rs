@@ -95,7 +95,7 @@ fn ends(knee: &KneeRecord) -> Result<Table, Broken> {
         row
     });
     let caption = "The runs that decided the ends at last, warm-up left out";
-    Ok(Table::new(caption, columns).rows(rows)?)
+    Ok(Table::new(caption, columns).stacked().rows(rows)?)
 }
 
 /// Outcome of the run at an end, by its name.

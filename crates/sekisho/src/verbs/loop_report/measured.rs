@@ -67,8 +67,9 @@ pub(super) fn numbers(judged: &Judged<'_>, held: &[Held]) -> Result<Section, Bro
             Cell::Text(run.header.id.clone()),
         ]
     });
-    let table =
-        Table::new("Every run, warm-up left out; intervals are of 95 %", columns).rows(rows)?;
+    let table = Table::new("Every run, warm-up left out; intervals are of 95 %", columns)
+        .stacked()
+        .rows(rows)?;
     let mut section = Section::new("What was measured").table(table);
     if !held.is_empty() {
         let columns =
@@ -81,7 +82,7 @@ pub(super) fn numbers(judged: &Judged<'_>, held: &[Held]) -> Result<Section, Bro
                 Cell::Text(held.run.clone()),
             ]
         });
-        section = section.table(Table::new("What was expected", columns).rows(rows)?);
+        section = section.table(Table::new("What was expected", columns).stacked().rows(rows)?);
     }
     Ok(section)
 }
