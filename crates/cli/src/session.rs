@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
@@ -13,6 +14,9 @@ use measure::Interval;
 
 use crate::text::rate;
 use crate::{Failure, layout};
+
+/// Time within which several interrupts are one.
+const TOGETHER: Duration = Duration::from_millis(300);
 
 /// One call of the program.
 #[derive(Debug)]
@@ -34,20 +38,30 @@ impl Session {
         Session { interrupt: Arc::new(AtomicBool::new(false)), command }
     }
 
-    /// From now on an interrupt sets a flag that long work looks at; a second one ends the program.
+    /// From now on an interrupt sets a flag that long work looks at; a second one ends the program. One that comes
+    /// [at once](TOGETHER) behind it is the same: `timeout`, for one, sends each signal twice.
     ///
     /// # Errors
     /// If the system does not take the request.
     pub fn catch_interrupts(&self) -> Result<(), Failure> {
+        let may_end = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            signal_hook::flag::register_conditional_shutdown(
-                signal,
-                130,
-                Arc::clone(&self.interrupt),
-            )
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&self.interrupt)))
-            .map_err(Failure::machine)?;
+            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&may_end))
+                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&self.interrupt)))
+                .map_err(Failure::machine)?;
         }
+        let interrupt = Arc::clone(&self.interrupt);
+        let watch = move || {
+            while !interrupt.load(Ordering::Relaxed) {
+                thread::sleep(TOGETHER);
+            }
+            thread::sleep(TOGETHER);
+            may_end.store(true, Ordering::Relaxed);
+        };
+        thread::Builder::new()
+            .name("sekisho-interrupt".into())
+            .spawn(watch)
+            .map_err(Failure::machine)?;
         Ok(())
     }
 

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::browser::Scratch;
 use crate::command::{PATIENCE, sekisho, start};
 use crate::records;
@@ -11,6 +13,11 @@ use crate::site::{alone, server};
 
 /// Measures for a minute with `rest`, and interrupts that when 100 requests were served.
 fn interrupted(rest: &[&str]) -> (Scratch, crate::command::Ended) {
+    interrupted_by(&[Signal::INT], rest)
+}
+
+/// The same by several signals, one right behind the other.
+fn interrupted_by(signals: &[Signal], rest: &[&str]) -> (Scratch, crate::command::Ended) {
     let _live = alone();
     let origin = server();
     let scratch = Scratch::new();
@@ -24,10 +31,23 @@ fn interrupted(rest: &[&str]) -> (Scratch, crate::command::Ended) {
         assert!(Instant::now() < deadline, "nothing is served: {running:?}");
         thread::sleep(Duration::from_millis(10));
     }
-    running.signal("INT");
+    let pid = i32::try_from(running.pid()).ok().and_then(Pid::from_raw).expect("a process");
+    for &signal in signals {
+        kill_process(pid, signal).expect("it runs");
+    }
     let ended = running.ended(PATIENCE);
     origin.stop();
     (scratch, ended)
+}
+
+/// The story: `timeout` sends its signal to the program and to its group, and the second ended the program before it
+/// had kept what was measured.
+#[test]
+fn interrupts_that_come_together_are_one() {
+    let (scratch, ended) = interrupted_by(&[Signal::INT, Signal::TERM], &[]);
+    assert_eq!(ended.code, 130, "{ended:?}");
+    assert!(ended.out.starts_with("interrupted: closed load, 2 clients"), "{ended:?}");
+    assert!(scratch.join(ended.after("recorded")).is_file(), "{ended:?}");
 }
 
 #[test]
