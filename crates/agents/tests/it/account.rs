@@ -1,6 +1,7 @@
 //! An account that counts what it is told and watches limits: every effect that a handler can have,
 //! in a form that an oracle can add up.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -109,6 +110,16 @@ fn put(to: &mut Vec<u8>, numbers: &[u64]) {
 
 fn numbers(bytes: &[u8]) -> Vec<u64> {
     bytes.chunks_exact(8).map(|it| u64::from_le_bytes(it.try_into().unwrap())).collect()
+}
+
+thread_local! {
+    /// The agents and messages of each foresight of this thread.
+    static FORESEEN: RefCell<Vec<Vec<(u64, What)>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The agents and messages that were foreseen since it was asked last, batch by batch.
+pub(crate) fn foreseen() -> Vec<Vec<(u64, What)>> {
+    FORESEEN.take()
 }
 
 impl Agent for Account {
@@ -231,6 +242,22 @@ impl Agent for Account {
             What::Delete => return Ok(Effect::Delete),
         }
         Ok(Effect::Dirty)
+    }
+
+    fn foresees(message: &Message) -> bool {
+        matches!(message.what, What::Count | What::Price(_) | What::Panic)
+    }
+
+    fn foresee(batch: &[(&Account, &Message)]) {
+        let batch = batch.iter().map(|(account, message)| (account.key, message.what.clone()));
+        let batch: Vec<(u64, What)> = batch.collect();
+        let panics = batch.iter().any(|(_, what)| *what == What::Panic);
+        FORESEEN.with_borrow_mut(|all| {
+            // A world is long; a test looks at the last ones.
+            all.truncate(1_000);
+            all.push(batch);
+        });
+        assert!(!panics, "on purpose");
     }
 
     fn on_timer(&mut self, name: TimerName, cx: &mut Context<Message>) -> Result<Effect, Failure> {
