@@ -61,7 +61,7 @@ const LONG_TESTS: Step = Step {
     env: TESTS.env,
 };
 /// The features that are off by default.
-const OPTIONAL: &str = "sekisho/parquet,sekisho/cassandra,agents_wasm/wasm";
+const OPTIONAL: &str = "sekisho/parquet,sekisho/cassandra,sekisho/wasm";
 /// The variable that asks the tests for all of their seeds, tables and crashes, and for soaks of so many
 /// seconds each.
 const LONG: (&str, &str) = ("SEKISHO_LONG", "120");

@@ -1,6 +1,7 @@
 //! The agent that follows rules. Its state carries the limits of its rules and the life of their alerts,
 //! so that a timer and an index need no file; the file comes with each message.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::expression::Scope;
 use crate::history::{Decision, History, Moment};
 use crate::message::{Body, Event, Message, json};
+use crate::program::AskedAgent;
 use crate::rules::{FieldChange, Rule, Rules};
 use crate::threshold::{INSIDE, Limits};
 use crate::value::Value;
@@ -24,6 +26,17 @@ pub struct RuleAgent {
     fields: Fields,
     rules: Vec<RuleState>,
     history: History,
+    /// The answer of a program that was asked for a whole batch.
+    foreseen: RefCell<Option<Box<Foreseen>>>,
+}
+
+/// The answer of a program: a function of the state and the message, so that it holds as long as these do.
+#[derive(Debug)]
+struct Foreseen {
+    rules: Arc<Rules>,
+    event: Event,
+    values: Vec<Option<Value>>,
+    answer: Result<serde_json::Map<String, serde_json::Value>, String>,
 }
 
 /// The fields of its state.
@@ -239,19 +252,21 @@ impl RuleAgent {
         cx: &mut Context<Message>,
     ) -> Result<Effect, Failure> {
         let message = &rules.messages[event.index];
-        let values = self.placed(rules);
         // A price of another symbol is no business of this agent.
-        let is_for_it = (message.shared.iter())
-            .all(|&(at, field)| values[at].as_ref() == Some(&event.fields[field]));
-        if !is_for_it {
+        if !event.is_for(message, self.placed(rules)) {
             return Ok(Effect::Clean);
         }
+        let handled = match message.program {
+            Some(_) => self.handled(rules, event)?,
+            None => Vec::new(),
+        };
+        let values = self.placed(rules);
         // For its history; a message without fields to set leaves the state as it is. JSON is made of it where
         // something is decided: most messages decide nothing.
-        let before = (!message.set.is_empty() && !message.rules.is_empty()).then(|| values.clone());
+        let before = (message.sets() && !message.rules.is_empty()).then(|| values.clone());
         let mut effect = Effect::Clean;
         let scope = Scope { state: values, fields: &event.fields };
-        let mut set = Vec::new();
+        let mut set = handled;
         for (at, expression) in &message.set {
             if expression.is_ready(values) {
                 let value = expression.value(scope).map_err(Failure)?;
@@ -275,6 +290,80 @@ impl RuleAgent {
             effect = effect.max(self.judge(rules, at, event, before.as_deref(), cx)?);
         }
         Ok(effect)
+    }
+
+    /// The fields that the program of a message sets, in the places of the file.
+    fn handled(
+        &mut self,
+        rules: &Arc<Rules>,
+        event: &Event,
+    ) -> Result<Vec<(usize, Value)>, Failure> {
+        let message = &rules.messages[event.index];
+        let of = message.program.as_ref().expect("the message has a program");
+        let values = self.placed(rules).clone();
+        let foreseen = self.foreseen.take().filter(|it| {
+            Arc::ptr_eq(&it.rules, rules)
+                && it.event.index == event.index
+                && it.event.fields == event.fields
+                && it.values == values
+        });
+        let answer = match foreseen {
+            Some(foreseen) => foreseen.answer,
+            None => {
+                let asked =
+                    AskedAgent { agent: self.name.to_string(), state: json_of(rules, &values) };
+                let told = of.program.handle(&message.name, &event.named(message), &[asked]);
+                told.into_iter().next().unwrap_or_else(|| Err("it did not answer".to_owned()))
+            }
+        };
+        let wrong = |cause: String| Failure(format!("the module `{}`: {cause}", of.name));
+        let mut set = Vec::new();
+        for (name, json) in answer.map_err(wrong)? {
+            let Some(at) = rules.state.iter().position(|field| field.name == name) else {
+                return Err(wrong(format!("it sets `{name}`, which the state does not have")));
+            };
+            if message.shared.iter().any(|&(shared, _)| shared == at) {
+                return Err(wrong(format!(
+                    "it sets `{name}`, which says for which agents the message is"
+                )));
+            }
+            let kind = rules.state[at].kind;
+            let value = Value::of_json(&json).filter(|value| value.kind() == kind);
+            let value =
+                value.ok_or_else(|| wrong(format!("`{name}` is {kind}, and it sets {json}")))?;
+            set.push((at, value));
+        }
+        Ok(set)
+    }
+
+    /// The values in the places of these rules, if the agent follows them.
+    fn following(&self, rules: &Arc<Rules>) -> Option<&[Option<Value>]> {
+        match &self.fields {
+            Fields::Placed(own, values) if Arc::ptr_eq(own, rules) => Some(values),
+            _ => None,
+        }
+    }
+
+    /// Asks the program of a message for several agents at once.
+    fn foresee_event(rules: &Arc<Rules>, event: &Event, agents: &[&RuleAgent]) {
+        let message = &rules.messages[event.index];
+        let Some(of) = &message.program else { return };
+        let concerned = agents.iter().filter_map(|agent| {
+            let values = agent.following(rules)?;
+            event.is_for(message, values).then_some((*agent, values))
+        });
+        let concerned: Vec<(&RuleAgent, &[Option<Value>])> = concerned.collect();
+        let asked = concerned.iter().map(|(agent, values)| AskedAgent {
+            agent: agent.name.to_string(),
+            state: json_of(rules, values),
+        });
+        let asked: Vec<AskedAgent> = asked.collect();
+        let answers = of.program.handle(&message.name, &event.named(message), &asked);
+        for ((agent, values), answer) in concerned.into_iter().zip(answers) {
+            let (rules, event, values) = (rules.clone(), event.clone(), values.to_vec());
+            let foreseen = Foreseen { rules, event, values, answer };
+            agent.foreseen.replace(Some(Box::new(foreseen)));
+        }
     }
 
     /// Holds a message against one rule.
@@ -373,6 +462,7 @@ impl Agent for RuleAgent {
                 fields: Fields::Named(Vec::new()),
                 rules: Vec::new(),
                 history: History::default(),
+                foreseen: RefCell::default(),
             }),
             _ => None,
         }
@@ -417,6 +507,34 @@ impl Agent for RuleAgent {
             _ => Effect::Clean,
         };
         Ok(followed.max(effect))
+    }
+
+    fn foresees(message: &Message) -> bool {
+        match (&message.rules, &message.body) {
+            (Some(rules), Body::Event(event)) => rules.messages[event.index].program.is_some(),
+            _ => false,
+        }
+    }
+
+    fn foresee(batch: &[(&RuleAgent, &Message)]) {
+        // A multicast is one message to all of them: those of one message are asked for together.
+        let mut rest: Vec<(&RuleAgent, &Arc<Rules>, &Event)> = (batch.iter())
+            .filter_map(|(agent, message)| match (&message.rules, &message.body) {
+                (Some(rules), Body::Event(event)) => Some((*agent, rules, event)),
+                _ => None,
+            })
+            .collect();
+        while let Some(&(_, rules, event)) = rest.first() {
+            let is_same = |it: &(&RuleAgent, &Arc<Rules>, &Event)| {
+                Arc::ptr_eq(it.1, rules)
+                    && it.2.index == event.index
+                    && Arc::ptr_eq(&it.2.fields, &event.fields)
+            };
+            let (same, others): (Vec<_>, Vec<_>) = rest.iter().copied().partition(is_same);
+            let agents: Vec<&RuleAgent> = same.iter().map(|it| it.0).collect();
+            RuleAgent::foresee_event(rules, event, &agents);
+            rest = others;
+        }
     }
 
     fn on_timer(&mut self, name: TimerName, cx: &mut Context<Message>) -> Result<Effect, Failure> {
@@ -530,7 +648,7 @@ impl Agent for RuleAgent {
         }
         // Behind the rules; states of before it was kept end there.
         let history = History::decode(hot)?;
-        Ok(RuleAgent { name: name.into(), fields, rules, history })
+        Ok(RuleAgent { name: name.into(), fields, rules, history, foreseen: RefCell::default() })
     }
 }
 

@@ -14,6 +14,7 @@ use toml::Spanned;
 
 use crate::destination::DestinationEntry;
 use crate::expression::{Expression, Name, Slot, Way, Wrong};
+use crate::program::{ModuleEntry, Modules, NamedProgram, NoModules, Running};
 use crate::rules::{
     self, Destination, KeyKind, MessageRules, Rule, Rules, Source, StateField, way_out,
 };
@@ -34,6 +35,8 @@ struct FileEntry {
     rules: BTreeMap<String, Spanned<RuleEntry>>,
     #[serde(default)]
     destinations: BTreeMap<String, Spanned<DestinationEntry>>,
+    #[serde(default)]
+    modules: BTreeMap<String, Spanned<ModuleEntry>>,
 }
 
 #[derive(Deserialize)]
@@ -69,6 +72,7 @@ struct MessageEntry {
     fields: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
     set: BTreeMap<String, Spanned<String>>,
+    module: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -129,9 +133,22 @@ impl Rules {
         text: &str,
         way: Option<rules::Way>,
     ) -> Result<Arc<Rules>, RulesError> {
+        Rules::read_with(name, text, way, &(Arc::new(NoModules) as Arc<dyn Modules>))
+    }
+
+    /// The same, whose programs are of these modules.
+    ///
+    /// # Errors
+    /// Also a module that is not to be had.
+    pub fn read_with(
+        name: &str,
+        text: &str,
+        way: Option<rules::Way>,
+        modules: &Arc<dyn Modules>,
+    ) -> Result<Arc<Rules>, RulesError> {
         let file: FileEntry = toml::from_str(text)
             .map_err(|error| RulesError(scenario_file::explain(name, text, &error)))?;
-        let mut read = Reader { name, text }.rules(&file)?;
+        let mut read = Reader { name, text }.rules(&file, modules)?;
         read.source = Arc::new(Source { text: text.to_owned(), way });
         let other = read.summary().into_iter().find(|rule| rule.way == rules::Way::All);
         match (way, other) {
@@ -142,6 +159,30 @@ impl Rules {
             (Some(rules::Way::All), _) => Ok(Arc::new(read.asking_all())),
             _ => Ok(Arc::new(read)),
         }
+    }
+
+    /// The rules of another text, with the modules of these.
+    ///
+    /// # Errors
+    /// Whatever is wrong with it.
+    pub fn read_again(
+        &self,
+        name: &str,
+        text: &str,
+        way: Option<rules::Way>,
+    ) -> Result<Arc<Rules>, RulesError> {
+        Rules::read_with(name, text, way, &self.modules)
+    }
+
+    /// The rules of a text of somebody who must not name files of this machine: with the modules alone that these
+    /// rules run.
+    ///
+    /// # Errors
+    /// Also another module.
+    pub fn try_text(&self, name: &str, text: &str) -> Result<Arc<Rules>, RulesError> {
+        let own = self.messages.iter().filter_map(|message| message.program.as_ref());
+        let own = own.map(|it| (it.file.clone(), it.program.clone())).collect();
+        Rules::read_with(name, text, None, &(Arc::new(Running(own)) as Arc<dyn Modules>))
     }
 }
 
@@ -166,13 +207,18 @@ impl Reader<'_> {
         Err(RulesError(scenario_file::at(self.name, self.text, span, cause)))
     }
 
-    fn rules(&self, file: &FileEntry) -> Read<Rules> {
+    fn rules(&self, file: &FileEntry, modules: &Arc<dyn Modules>) -> Read<Rules> {
         let state = self.state(file)?;
+        let mut programs = Vec::new();
+        for (name, entry) in &file.modules {
+            programs.push(self.module(name, entry, &**modules)?);
+        }
         let destinations = self.destinations(&file.destinations, &state)?;
         let mut messages = Vec::new();
         let mut names = Vec::new();
         for (name, entry) in &file.messages {
-            let (message, known) = self.message(name, entry, &state)?;
+            let (mut message, known) = self.message(name, entry, &state)?;
+            message.program = self.program_of(entry.get_ref(), &programs)?;
             messages.push(message);
             names.push(known);
         }
@@ -196,7 +242,7 @@ impl Reader<'_> {
             let mut fields = message.rules.iter().map(|&at| rules[at].threshold.as_ref());
             let first = fields.next().flatten().map(|threshold| threshold.field);
             let is_one = fields.all(|it| it.map(|threshold| threshold.field) == first);
-            message.compared = first.filter(|_| is_one && message.set.is_empty());
+            message.compared = first.filter(|_| is_one && !message.sets());
         }
         let all = rules.iter().map(|rule| rule.fingerprint.to_le_bytes());
         let all: Vec<[u8; 8]> = all.collect();
@@ -211,7 +257,33 @@ impl Reader<'_> {
         };
         let source = Arc::default();
         let asks_all = false;
-        Ok(Rules { key, state, messages, rules, destinations, fingerprint, asks_all, source })
+        let modules = modules.clone();
+        Ok(Rules {
+            key,
+            state,
+            messages,
+            rules,
+            destinations,
+            fingerprint,
+            asks_all,
+            source,
+            modules,
+        })
+    }
+
+    /// The program of a message.
+    fn program_of(
+        &self,
+        entry: &MessageEntry,
+        programs: &[Arc<NamedProgram>],
+    ) -> Read<Option<Arc<NamedProgram>>> {
+        let Some(name) = &entry.module else { return Ok(None) };
+        if let Some(set) = entry.set.values().next() {
+            let cause = "a message has `set` or `module`: leave one of them out";
+            return self.wrong(set.span(), cause);
+        }
+        let at = self.named(name, "module", programs.iter().map(|it| it.name.as_str()))?;
+        Ok(Some(programs[at].clone()))
     }
 
     /// A name that expressions can use.
@@ -329,9 +401,9 @@ impl Reader<'_> {
             }
             set.push((at, self.expression(text, &names, state[at].kind)?));
         }
-        let (rules, compared) = (Vec::new(), None);
+        let (rules, compared, program) = (Vec::new(), None, None);
         let name = name.to_owned();
-        Ok((MessageRules { name, fields, shared, set, rules, compared }, names))
+        Ok((MessageRules { name, fields, shared, set, program, rules, compared }, names))
     }
 
     fn expression(

@@ -42,6 +42,7 @@ mod file;
 mod history;
 mod judged;
 mod message;
+mod program;
 mod rules;
 mod threshold;
 mod value;
@@ -52,6 +53,7 @@ pub use file::RulesError;
 pub use history::Decision;
 pub use judged::{Judged, Judgement, Replay};
 pub use message::{Message, MessageError};
+pub use program::{AskedAgent, ModuleFile, Modules, NoModules, Program};
 pub use rules::{
     Delivered, Destination, Digest, Email, FieldChange, KeyKind, KeyKindChanged, MailSecurity,
     RuleChange, RuleSummary, Rules, Way, Webhook,

@@ -8,7 +8,7 @@ use agents_store::Content;
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
-use crate::rules::{Rules, Source};
+use crate::rules::{MessageRules, Rules, Source};
 use crate::value::Value;
 
 /// A message to agents that follow rules.
@@ -48,6 +48,20 @@ pub(crate) struct Event {
     /// Its number in the file.
     pub(crate) index: usize,
     pub(crate) fields: Arc<[Value]>,
+}
+
+impl Event {
+    /// True if an agent with these values has what the message and the state share.
+    pub(crate) fn is_for(&self, message: &MessageRules, values: &[Option<Value>]) -> bool {
+        let mut shared = message.shared.iter();
+        shared.all(|&(at, field)| values[at].as_ref() == Some(&self.fields[field]))
+    }
+
+    /// Its fields by name.
+    pub(crate) fn named(&self, message: &MessageRules) -> Map<String, serde_json::Value> {
+        let names = message.fields.iter().map(|(name, _)| name.clone());
+        names.zip(self.fields.iter().map(json)).collect()
+    }
 }
 
 /// The cause why there is no such message.
@@ -184,9 +198,7 @@ impl Message {
             Body::Event(event) => {
                 let rules = self.rules.as_ref().expect("an event is one by rules");
                 let message = &rules.messages[event.index];
-                let names = message.fields.iter().map(|(name, _)| name.clone());
-                let fields = names.zip(event.fields.iter().map(json)).collect();
-                Kept::Event { name: message.name.clone(), fields }
+                Kept::Event { name: message.name.clone(), fields: event.named(message) }
             }
             Body::Snooze(span) => {
                 Kept::SnoozeNs(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
@@ -267,7 +279,7 @@ fn of_source(rules: &Arc<Rules>, source: &Source) -> Option<Arc<Rules>> {
     if *rules.source == *source {
         return Some(rules.clone());
     }
-    Rules::read_by("rules", &source.text, source.way).ok()
+    rules.read_again("rules", &source.text, source.way).ok()
 }
 
 impl Content for Message {

@@ -15,6 +15,7 @@ use serde_json::Map;
 
 use crate::expression::{self, Expression};
 use crate::message::{Body, Change, Event, Message, MessageError, json};
+use crate::program::{Modules, NamedProgram};
 use crate::threshold::Threshold;
 use crate::value::{Kind, Value, place, stable_hash};
 
@@ -30,6 +31,8 @@ pub struct Rules {
     pub(crate) asks_all: bool,
     /// The text that they were read from.
     pub(crate) source: Arc<Source>,
+    /// The modules that a text may name.
+    pub(crate) modules: Arc<dyn Modules>,
 }
 
 /// The text of a file, and the way that was asked for: rules can be read from it again.
@@ -96,6 +99,8 @@ pub(crate) struct MessageRules {
     pub(crate) shared: Vec<(usize, usize)>,
     /// Fields of the state that it sets, in order.
     pub(crate) set: Vec<(usize, Expression)>,
+    /// The program that says which fields of the state it sets.
+    pub(crate) program: Option<Arc<NamedProgram>>,
     /// Its rules.
     pub(crate) rules: Vec<usize>,
     /// The field that all its rules compare with thresholds, if a threshold is all that it is for.
@@ -447,7 +452,7 @@ impl Rules {
         let number = of.compared.map(|field| &event.fields[field]);
         let Some(Value::Number(number)) = number else {
             // An agent whose rules are all spent or over is asked for nothing, unless it keeps a value.
-            let is_kept = !of.set.is_empty();
+            let is_kept = of.sets();
             let audience = if is_kept { Audience::Everyone } else { Audience::Armed };
             return (agents::Destination::All, audience);
         };
@@ -487,10 +492,8 @@ impl Rules {
                     field(*at)
                 )
             }
-            (None, None) if self.asks_all && message.set.is_empty() => {
-                "`--way all` says so".to_owned()
-            }
-            (None, _) if !message.set.is_empty() => {
+            (None, None) if self.asks_all && !message.sets() => "`--way all` says so".to_owned(),
+            (None, _) if message.sets() => {
                 format!("`{}` sets fields of every agent that it is for", message.name)
             }
             (None, Some(other)) => {
@@ -513,6 +516,11 @@ impl Rules {
 }
 
 impl MessageRules {
+    /// True if it can change fields of the state.
+    pub(crate) fn sets(&self) -> bool {
+        !self.set.is_empty() || self.program.is_some()
+    }
+
     /// The symbol of the index of values that state and message share; `None` if one is missing.
     pub(crate) fn symbol<'a>(
         &self,

@@ -42,7 +42,8 @@ pub struct RulesFile {
 }
 
 impl RulesFile {
-    fn read(&self) -> Result<Arc<Rules>, String> {
+    /// The rules of the file, with the modules of those of today.
+    fn read(&self, today: &Rules) -> Result<Arc<Rules>, String> {
         let name = self.path.display().to_string();
         let wrong = |error: std::io::Error| format!("cannot read {name}: {error}");
         let mut text = String::new();
@@ -53,7 +54,7 @@ impl RulesFile {
                 "{name}: rules of a server have at most 1 MiB, since each change of them is kept"
             ));
         }
-        Rules::read_by(&name, &text, self.way).map_err(|error| error.to_string())
+        today.read_again(&name, &text, self.way).map_err(|error| error.to_string())
     }
 }
 
@@ -111,7 +112,8 @@ impl Gateway {
             }
             Wish::InTurn => Some(turn.lock_owned().await),
         };
-        let read = tokio::task::spawn_blocking(move || file.read()).await;
+        let today = self.rules();
+        let read = tokio::task::spawn_blocking(move || file.read(&today)).await;
         let read = read.map_err(|error| internal(error.to_string()))?;
         let after = read.map_err(|cause| unchanged(&cause))?;
         let before = self.rules();

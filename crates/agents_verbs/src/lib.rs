@@ -9,6 +9,8 @@ mod csv;
 mod dead;
 mod explain;
 mod init;
+#[cfg(feature = "wasm")]
+mod modules;
 mod moved;
 mod reload;
 mod serve;
@@ -19,7 +21,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use agents_rules::{Rules, Way};
+use agents_rules::{Modules, Rules, Way};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use cli::json::Format;
 use cli::{Failure, Session, Verdict};
@@ -158,11 +160,23 @@ fn way(arg: Option<WayArg>) -> Option<Way> {
     })
 }
 
+/// The modules that a file may name, on this machine.
+#[cfg(feature = "wasm")]
+fn modules() -> Arc<dyn Modules> {
+    Arc::new(modules::ModuleFiles::default())
+}
+
+#[cfg(not(feature = "wasm"))]
+fn modules() -> Arc<dyn Modules> {
+    Arc::new(agents_rules::NoModules)
+}
+
 /// The rules of a file, and its text.
 fn read_text(path: &Path, way: Option<WayArg>) -> Result<(Arc<Rules>, String), Failure> {
     let name = path.display().to_string();
     let text = formats::bounded::text(path, FILE_MIB)
         .map_err(|error| Failure::Usage(format!("cannot read {name}: {error}")))?;
-    let rules = Rules::read_by(&name, &text, self::way(way)).map_err(Failure::usage)?;
+    let rules =
+        Rules::read_with(&name, &text, self::way(way), &modules()).map_err(Failure::usage)?;
     Ok((rules, text))
 }

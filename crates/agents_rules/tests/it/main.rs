@@ -4,4 +4,5 @@
 
 mod errors;
 mod life;
+mod modules;
 mod past;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use agents::{Agent, Key, LoadWay};
-use agents_rules::{Message, RuleAgent, Rules};
+use agents_rules::{Message, RuleAgent};
 use agents_store::{Store, StoreError};
 use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
@@ -113,7 +113,7 @@ impl Gateway {
         }
         let Read { content, _room } = body(&self.bodies, request).await?;
         let text = content.as_str().ok_or_else(|| Refused::bad("the body is a text of rules"))?;
-        let rules = Rules::read("rules", text).map_err(|error| Refused::bad(error.to_string()))?;
+        let rules = self.rules().try_text("rules", text).map_err(|error| Refused::bad(error.to_string()))?;
         let (store, partitions) = (self.store.clone(), self.partitions.len() as u32);
         let trial = Trial { rules, store, partitions, since_ns, within };
         self.asked(move || trial.run(), "").await

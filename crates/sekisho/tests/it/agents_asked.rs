@@ -20,6 +20,12 @@ pub(crate) struct Served {
 }
 
 impl Served {
+    /// A server of the rules in a folder.
+    pub(crate) fn start(folder: &Path) -> Served {
+        let running = shell(folder, "sekisho agents serve rules.toml --listen 127.0.0.1:0");
+        Served { address: address(&running), running }
+    }
+
     pub(crate) fn stop(self) {
         self.running.signal("TERM");
         let ended = self.running.ended(PATIENCE);
@@ -28,14 +34,14 @@ impl Served {
 
     /// Runs a verb of agents on it.
     #[track_caller]
-    fn ask(&self, folder: &Path, words: &[&str]) -> Ended {
+    pub(crate) fn ask(&self, folder: &Path, words: &[&str]) -> Ended {
         let url = format!("http://{}", self.address);
         sekisho(folder, &[&["agents"], words, &["--url", &url]].concat())
     }
 
     /// The object that a verb prints with `--json`, of this format.
     #[track_caller]
-    fn object(&self, folder: &Path, words: &[&str], format: &str) -> Value {
+    pub(crate) fn object(&self, folder: &Path, words: &[&str], format: &str) -> Value {
         let ended = self.ask(folder, &[words, &["--json"]].concat());
         assert_eq!((ended.code, &*ended.err), (0, ""), "{words:?}: {ended:?}");
         ended.object(format)
@@ -44,7 +50,7 @@ impl Served {
     /// Asks again and again until the answer fits. What is acknowledged takes effect behind that: until then there may
     /// be no such agent.
     #[track_caller]
-    fn until(
+    pub(crate) fn until(
         &self,
         folder: &Path,
         words: &[&str],
@@ -92,8 +98,7 @@ pub(crate) fn flat(text: &str) -> String {
 
 pub(crate) fn with_alice(folder: &Path) -> Served {
     fs::write(folder.join("rules.toml"), RULES).expect("a folder of our own");
-    let running = shell(folder, "sekisho agents serve rules.toml --listen 127.0.0.1:0");
-    let served = Served { address: address(&running), running };
+    let served = Served::start(folder);
     let put = served.ask(folder, &["put", "alice", "symbol=A", "high=10"]);
     assert_eq!((put.code, &*put.err), (0, ""), "{put:?}");
     served

@@ -11,6 +11,7 @@ mod agents_asked;
 mod agents_backup;
 mod agents_database;
 mod agents_full;
+mod agents_modules;
 mod agents_page;
 mod approximate;
 mod arguments;
