@@ -35,7 +35,7 @@ use crate::partition::Handle;
 use crate::reload::{Reload, Wish};
 use crate::response::{Answer, Refused, object, text};
 use crate::routes::{Operation, RouteError, find};
-use crate::users::{Caller, Right, Users};
+use crate::users::{Caller, Right, Scope, Users};
 
 mod ingress;
 mod letters;
@@ -186,18 +186,24 @@ async fn route(gateway: &Arc<Gateway>, request: &mut Request<Incoming>) -> Resul
     };
     let (route, names) = found.map_err(|error| unrouted(error, request.method(), &path))?;
     caller.must(route.right)?;
-    let query = query(request)?;
     let name = |at: usize| names[at];
+    match route.scope {
+        // Those of a list are looked at where it is read.
+        Scope::Nothing | Scope::Listed => {}
+        Scope::Named => caller.must_reach(name(0))?,
+        Scope::Everything => caller.must_reach_all()?,
+    }
+    let query = query(request)?;
     match route.operation {
         Operation::Health => Ok(text("text/plain", "ok\n".to_owned())),
         Operation::Readiness => gateway.ready(),
         Operation::Page => Ok(text("text/html; charset=utf-8", page::PAGE.clone())),
         Operation::PageState => Ok(text("application/json", gateway.page_state())),
         Operation::Metrics => Ok(text("text/plain; version=0.0.4", gateway.metrics())),
-        Operation::Message => gateway.post(request, name(0), &query, None).await,
+        Operation::Message => gateway.post_to_many(request, name(0), &query, &caller).await,
         Operation::MessageToAgent => gateway.post(request, name(1), &query, Some(name(0))).await,
-        Operation::List => gateway.list(&query).await,
-        Operation::DeclareAll => gateway.declare_all(request).await,
+        Operation::List => gateway.list(&query, &caller.reach()).await,
+        Operation::DeclareAll => gateway.declare_all(request, &caller).await,
         Operation::Declare => gateway.declare(request, name(0)).await,
         Operation::End => {
             let message = gateway.rules().end();
@@ -220,7 +226,10 @@ async fn route(gateway: &Arc<Gateway>, request: &mut Request<Incoming>) -> Resul
             Ok(object(status, &told))
         }
         Operation::Trial => gateway.attempt(request, &query).await,
-        Operation::Stream => gateway.stream(request, &query, caller.take_permit()),
+        Operation::Stream => {
+            let reach = caller.reach();
+            gateway.stream(request, &query, reach, caller.take_permit())
+        }
         Operation::Backup => gateway.backup(caller.take_permit()).await,
         Operation::Dead => gateway.dead(&query).await,
         Operation::ResendDead => gateway.resend_dead(&query).await,

@@ -49,4 +49,4 @@ pub use server::{Access, Ended, Server, ServerSpec, StartError};
 pub use signature::{Secret, SecretError};
 pub use source::SourceSpec;
 pub use table::TableSource;
-pub use users::{Right, Users};
+pub use users::{Right, Scope, Users};

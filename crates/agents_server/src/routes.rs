@@ -1,7 +1,7 @@
 //! The places at which a server of agents is asked, each with the right that it needs: a place without one cannot be written
 //! down.
 
-use crate::users::Right;
+use crate::users::{Right, Scope};
 
 /// A place at which the server is asked.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +12,8 @@ pub struct Route {
     pub path: &'static str,
     /// The right that it needs.
     pub right: Right,
+    /// The agents that it is about.
+    pub scope: Scope,
     pub(crate) operation: Operation,
 }
 
@@ -47,37 +49,50 @@ const fn route(
     method: &'static str,
     path: &'static str,
     right: Right,
+    scope: Scope,
     operation: Operation,
 ) -> Route {
-    Route { method, path, right, operation }
+    Route { method, path, right, scope, operation }
 }
 
 /// All places.
 pub const ROUTES: [Route; 23] = [
-    route("GET", "/healthz", Right::Anybody, Operation::Health),
-    route("GET", "/readyz", Right::Anybody, Operation::Readiness),
+    route("GET", "/healthz", Right::Anybody, Scope::Nothing, Operation::Health),
+    route("GET", "/readyz", Right::Anybody, Scope::Nothing, Operation::Readiness),
     // It has no numbers; it asks for them, with an access token that a person says.
-    route("GET", "/", Right::Anybody, Operation::Page),
-    route("GET", "/state.json", Right::Read, Operation::PageState),
-    route("GET", "/metrics", Right::Read, Operation::Metrics),
-    route("POST", "/messages/MESSAGE", Right::Send, Operation::Message),
-    route("POST", "/agents/NAME/messages/MESSAGE", Right::Send, Operation::MessageToAgent),
-    route("GET", "/agents", Right::Read, Operation::List),
-    route("POST", "/agents", Right::Administer, Operation::DeclareAll),
-    route("PUT", "/agents/NAME", Right::Administer, Operation::Declare),
-    route("DELETE", "/agents/NAME", Right::Administer, Operation::End),
-    route("POST", "/agents/NAME/snooze", Right::Administer, Operation::Snooze),
-    route("GET", "/agents/NAME", Right::Read, Operation::State),
-    route("GET", "/agents/NAME/why", Right::Read, Operation::Why),
-    route("GET", "/rules", Right::Read, Operation::Rules),
-    route("POST", "/rules", Right::Administer, Operation::Reload),
-    route("POST", "/try", Right::Read, Operation::Trial),
-    route("GET", "/notifications", Right::Read, Operation::Stream),
-    route("GET", "/backup", Right::Administer, Operation::Backup),
-    route("GET", "/dead", Right::Administer, Operation::Dead),
-    route("POST", "/dead/resend", Right::Administer, Operation::ResendDead),
-    route("GET", "/undelivered", Right::Administer, Operation::Undelivered),
-    route("POST", "/undelivered/resend", Right::Administer, Operation::ResendUndelivered),
+    route("GET", "/", Right::Anybody, Scope::Nothing, Operation::Page),
+    route("GET", "/state.json", Right::Read, Scope::Everything, Operation::PageState),
+    route("GET", "/metrics", Right::Read, Scope::Everything, Operation::Metrics),
+    route("POST", "/messages/MESSAGE", Right::Send, Scope::Listed, Operation::Message),
+    route(
+        "POST",
+        "/agents/NAME/messages/MESSAGE",
+        Right::Send,
+        Scope::Named,
+        Operation::MessageToAgent,
+    ),
+    route("GET", "/agents", Right::Read, Scope::Listed, Operation::List),
+    route("POST", "/agents", Right::Declare, Scope::Listed, Operation::DeclareAll),
+    route("PUT", "/agents/NAME", Right::Declare, Scope::Named, Operation::Declare),
+    route("DELETE", "/agents/NAME", Right::Declare, Scope::Named, Operation::End),
+    route("POST", "/agents/NAME/snooze", Right::Declare, Scope::Named, Operation::Snooze),
+    route("GET", "/agents/NAME", Right::Read, Scope::Named, Operation::State),
+    route("GET", "/agents/NAME/why", Right::Read, Scope::Named, Operation::Why),
+    route("GET", "/rules", Right::Read, Scope::Nothing, Operation::Rules),
+    route("POST", "/rules", Right::Administer, Scope::Everything, Operation::Reload),
+    route("POST", "/try", Right::Read, Scope::Everything, Operation::Trial),
+    route("GET", "/notifications", Right::Read, Scope::Listed, Operation::Stream),
+    route("GET", "/backup", Right::Administer, Scope::Everything, Operation::Backup),
+    route("GET", "/dead", Right::Administer, Scope::Everything, Operation::Dead),
+    route("POST", "/dead/resend", Right::Administer, Scope::Everything, Operation::ResendDead),
+    route("GET", "/undelivered", Right::Administer, Scope::Everything, Operation::Undelivered),
+    route(
+        "POST",
+        "/undelivered/resend",
+        Right::Administer,
+        Scope::Everything,
+        Operation::ResendUndelivered,
+    ),
 ];
 
 impl Route {

@@ -20,7 +20,8 @@ cli::framed! {
 #[command(after_help = "\
 Examples:
   sekisho agents user feed --send
-  sekisho agents user ann --read --send --users users.toml")]
+  sekisho agents user ann --read --send --users users.toml
+  sekisho agents user acme --read --declare --agents acme/ --users users.toml")]
 pub(crate) struct UserArgs {
     /// The user
     name: String,
@@ -30,6 +31,13 @@ pub(crate) struct UserArgs {
     /// The user may send messages
     #[arg(long)]
     send: bool,
+    /// The user may declare, end and silence agents
+    #[arg(long)]
+    declare: bool,
+    /// The user may do that with these agents alone: a name, or the beginning of names that ends in `/`. May be
+    /// repeated
+    #[arg(long = "agents", value_name = "RULE", conflicts_with = "admin")]
+    agents: Vec<String>,
     /// The user may do everything: declare and end agents, change the rules, see and resend what is dead
     #[arg(long)]
     admin: bool,
@@ -42,14 +50,23 @@ pub(crate) struct UserArgs {
 }
 
 pub(crate) fn run(args: &UserArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
-    let keys = [("admin", args.admin), ("read", args.read), ("send", args.send)];
+    let keys = [
+        ("admin", args.admin),
+        ("read", args.read),
+        ("send", args.send),
+        ("declare", args.declare),
+    ];
     let rights = keys.iter().filter(|(_, is_given)| *is_given);
-    let rights: String = rights.map(|(key, _)| format!("{key} = true\n")).collect();
+    let mut rights: String = rights.map(|(key, _)| format!("{key} = true\n")).collect();
     if rights.is_empty() {
         return Err(Failure::Usage(format!(
-            "user `{}` could do nothing: say `--read`, `--send` or `--admin`",
+            "user `{}` could do nothing: say `--read`, `--send`, `--declare` or `--admin`",
             args.name
         )));
+    }
+    if !args.agents.is_empty() {
+        let rules = toml::Value::from(args.agents.clone());
+        rights += &format!("agents = {rules}\n");
     }
     let (mut made, lines) = user::draw(&args.name, "agents", &rights)?;
     made.keep(&lines, args.users.as_deref(), Users::parse)?;

@@ -20,6 +20,7 @@ use crate::figures::Open;
 use crate::ids::message_id;
 use crate::partition::{Reply, Shown, of_key};
 use crate::response::{Answer, Refused, object};
+use crate::users::Caller;
 
 /// Messages of a batch.
 const BATCH_MAX: usize = 10_000;
@@ -176,6 +177,22 @@ impl Gateway {
         self.accept(vec![Send { to, priority: Priority::Normal, message, id }]).await
     }
 
+    /// A message of the file for those concerned, or for those that a query names. A user of some agents alone names
+    /// them.
+    pub(super) async fn post_to_many(
+        &self,
+        request: &mut Request<Incoming>,
+        name: &str,
+        query: &BTreeMap<String, String>,
+        caller: &Caller,
+    ) -> Result<Answer, Refused> {
+        match query.get("agents") {
+            Some(agents) => agents.split(',').try_for_each(|agent| caller.must_reach(agent))?,
+            None => caller.must_reach_all()?,
+        }
+        self.post_as(request, name, query, (None, caller.limited())).await
+    }
+
     /// A message of the file, or a list of such.
     pub(super) async fn post(
         &self,
@@ -183,6 +200,17 @@ impl Gateway {
         name: &str,
         query: &BTreeMap<String, String>,
         agent: Option<&str>,
+    ) -> Result<Answer, Refused> {
+        self.post_as(request, name, query, (agent, None)).await
+    }
+
+    /// The same, of a user of some agents alone: its ids are those of no other user.
+    async fn post_as(
+        &self,
+        request: &mut Request<Incoming>,
+        name: &str,
+        query: &BTreeMap<String, String>,
+        (agent, user): (Option<&str>, Option<&str>),
     ) -> Result<Answer, Refused> {
         if !self.rules().messages().any(|known| known == name) {
             // Before the body, so that a wrong address is told as such.
@@ -212,7 +240,9 @@ impl Gateway {
                 None => receivers(&rules, query)?,
             };
             let id = id.as_ref().map(|id| {
-                message_id(&["event", name, agent.unwrap_or_default(), id, &at.to_string()])
+                let at = at.to_string();
+                let parts = ["event", name, agent.unwrap_or_default(), id, &at];
+                message_id(&parts.into_iter().chain(user).collect::<Vec<&str>>())
             });
             sends.push(Send { to, priority, message, id });
         }
@@ -223,6 +253,7 @@ impl Gateway {
     pub(super) async fn declare_all(
         &self,
         request: &mut Request<Incoming>,
+        caller: &Caller,
     ) -> Result<Answer, Refused> {
         let Read { content, _room } = body(&self.bodies, request).await?;
         let shape = || Refused::bad("a list of agents is `[{\"agent\": NAME, \"state\": {...}}]`");
@@ -236,6 +267,7 @@ impl Gateway {
         let mut sends = Vec::new();
         for (at, given) in all.iter().enumerate() {
             let name = given["agent"].as_str().ok_or_else(shape)?;
+            caller.must_reach(name)?;
             let placed = |error: MessageError| Refused::bad(format!("agent {}: {error}", at + 1));
             let message = rules.declaration(name, &given["state"]).map_err(placed)?;
             let to = one(rules.key(name).map_err(placed)?);

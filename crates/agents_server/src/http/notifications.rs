@@ -4,24 +4,30 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agents_rules::Firing;
 use bytes::Bytes;
 use http_body_util::channel::Channel;
 use hyper::Request;
 use hyper::body::Incoming;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::Gateway;
 use crate::delivery::Fired;
 use crate::response::{Answer, Refused, streamed};
+use crate::users::Reach;
+
+/// Time without an event after which a stream tells that it lives.
+const BEAT: Duration = Duration::from_secs(15);
 
 impl Gateway {
-    /// Notifications as server-sent events, from a cursor on.
+    /// Notifications of the agents of a user as server-sent events, from a cursor on.
     pub(super) fn stream(
         self: &Arc<Gateway>,
         request: &Request<Incoming>,
         query: &BTreeMap<String, String>,
+        reach: Reach,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Result<Answer, Refused> {
         let last = request.headers().get("last-event-id").and_then(|it| it.to_str().ok());
@@ -42,17 +48,23 @@ impl Gateway {
                 }
                 for fired in part {
                     after = Some(fired.n);
+                    if !is_of(&reach, &fired) {
+                        continue;
+                    }
                     if sender.send_data(event(&fired)).await.is_err() {
                         return;
                     }
                 }
             }
+            // Notifications of other agents are no sign of life.
+            let mut beat = Instant::now() + BEAT;
             loop {
-                let next = timeout(Duration::from_secs(15), live.recv()).await;
+                let next = timeout_at(beat, live.recv()).await;
                 let part = match next {
                     // A comment tells the other side that the stream lives.
                     Err(_) => Bytes::from_static(b": \n\n"),
                     Ok(Ok(fired)) if after.is_some_and(|after| fired.n <= after) => continue,
+                    Ok(Ok(fired)) if !is_of(&reach, &fired) => continue,
                     Ok(Ok(fired)) => event(&fired),
                     Ok(Err(RecvError::Lagged(_))) => {
                         Bytes::from_static(b"event: gap\ndata: {}\n\n")
@@ -62,10 +74,16 @@ impl Gateway {
                 if sender.send_data(part).await.is_err() {
                     return;
                 }
+                beat = Instant::now() + BEAT;
             }
         });
         Ok(streamed("text/event-stream", channel, permit))
     }
+}
+
+/// True if a notification is of an agent of these.
+fn is_of(reach: &Reach, fired: &Fired) -> bool {
+    reach.is_all() || Firing::read(&fired.payload).is_ok_and(|firing| reach.covers(&firing.agent))
 }
 
 fn event(fired: &Fired) -> Bytes {

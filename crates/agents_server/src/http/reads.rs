@@ -16,6 +16,7 @@ use crate::answer::{AgentAnswer, AgentsAnswer, RuleView, SilenceView, StateView}
 use crate::partition::of_key;
 use crate::past::{Past, PastError, Trial};
 use crate::response::{Answer, Refused, object};
+use crate::users::Reach;
 
 /// Times that a question is put to the store: it may have two connections that were lost while nobody asked.
 const ATTEMPTS: usize = 3;
@@ -56,8 +57,12 @@ impl Gateway {
         Ok(object(StatusCode::OK, &told))
     }
 
-    /// Agents of a partition with their states, in the order of their keys.
-    pub(super) async fn list(&self, query: &BTreeMap<String, String>) -> Result<Answer, Refused> {
+    /// Those agents of a part of a partition whose user asks, with their states, in the order of their keys.
+    pub(super) async fn list(
+        &self,
+        query: &BTreeMap<String, String>,
+        reach: &Reach,
+    ) -> Result<Answer, Refused> {
         let partitions = self.partitions.len() as u64;
         let partition = number(query, "partition")?.unwrap_or(0);
         if partition >= partitions {
@@ -74,6 +79,9 @@ impl Gateway {
             let read = RuleAgent::decode(row.header.version, &state.cold, &state.hot);
             let wrong = |cause: String| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, cause);
             let read = read.map_err(|error| wrong(error.0))?;
+            if !reach.covers(read.name()) {
+                continue;
+            }
             agents.push(StateView { agent: read.name().to_owned(), state: read.fields() });
         }
         let told = AgentsAnswer { agents, next, partitions };
@@ -113,7 +121,10 @@ impl Gateway {
         }
         let Read { content, _room } = body(&self.bodies, request).await?;
         let text = content.as_str().ok_or_else(|| Refused::bad("the body is a text of rules"))?;
-        let rules = self.rules().try_text("rules", text).map_err(|error| Refused::bad(error.to_string()))?;
+        let rules = self
+            .rules()
+            .try_text("rules", text)
+            .map_err(|error| Refused::bad(error.to_string()))?;
         let (store, partitions) = (self.store.clone(), self.partitions.len() as u32);
         let trial = Trial { rules, store, partitions, since_ns, within };
         self.asked(move || trial.run(), "").await

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agents_server::{
-    Access, AccessError, ROUTES, Right, Server, ServerSpec, StartError, Users, access_token_hash,
+    Access, AccessError, ROUTES, Right, Scope, Server, ServerSpec, StartError, Users,
+    access_token_hash,
 };
 use agents_store::Memory;
 use rustls::pki_types::pem::PemObject;
@@ -33,10 +34,10 @@ const RIGHTS: [(&str, Right); 23] = [
     ("GET /notifications", Right::Read),
     ("POST /messages/MESSAGE", Right::Send),
     ("POST /agents/NAME/messages/MESSAGE", Right::Send),
-    ("POST /agents", Right::Administer),
-    ("PUT /agents/NAME", Right::Administer),
-    ("DELETE /agents/NAME", Right::Administer),
-    ("POST /agents/NAME/snooze", Right::Administer),
+    ("POST /agents", Right::Declare),
+    ("PUT /agents/NAME", Right::Declare),
+    ("DELETE /agents/NAME", Right::Declare),
+    ("POST /agents/NAME/snooze", Right::Declare),
     ("POST /rules", Right::Administer),
     ("GET /dead", Right::Administer),
     ("POST /dead/resend", Right::Administer),
@@ -54,6 +55,9 @@ fn users() -> Users {
         ("idle", ""),
         ("reader", "read = true"),
         ("sender", "send = true"),
+        ("keeper", "declare = true"),
+        ("acme", "read = true\nsend = true\ndeclare = true\nagents = [\"acme/\", \"one\"]"),
+        ("other", "read = true\nsend = true\nagents = [\"other/\"]"),
         ("watcher", "read = true\nin_flight = 1"),
         ("root", "admin = true"),
     ];
@@ -126,17 +130,19 @@ fn each_place_needs_the_right_that_is_written_here() {
         Right::Anybody => true,
         Right::Read => ["reader", "root"].contains(&user),
         Right::Send => ["sender", "root"].contains(&user),
+        Right::Declare => ["keeper", "root"].contains(&user),
         Right::Administer => user == "root",
     };
+    let all = ["idle", "reader", "sender", "keeper", "root"];
     for (place, right) in RIGHTS {
         let (line, body) = request_to(place);
-        for user in ["idle", "reader", "sender", "root"].into_iter().filter(|it| !gives(it, right))
-        {
+        for user in all.into_iter().filter(|it| !gives(it, right)) {
             let answer = by(&server, user, &line, body);
             assert_eq!(answer.status, 403, "{user}: {place}: {}", answer.body);
             let key = match right {
                 Right::Read => "`read = true`",
                 Right::Send => "`send = true`",
+                Right::Declare => "`declare = true`",
                 _ => "`admin = true`",
             };
             let told = format!("user `{user}` may not ");
@@ -154,7 +160,7 @@ fn each_place_needs_the_right_that_is_written_here() {
     }
     for (place, right) in RIGHTS {
         let (line, body) = request_to(place);
-        for user in ["idle", "reader", "sender", "root"].into_iter().filter(|it| gives(it, right)) {
+        for user in all.into_iter().filter(|it| gives(it, right)) {
             let Answer { status, body, .. } = by(&server, user, &line, body);
             let is_wanted = match status {
                 200 | 202 => true,
@@ -166,6 +172,186 @@ fn each_place_needs_the_right_that_is_written_here() {
             };
             assert!(is_wanted, "{user}: {place}: {status} {body}");
         }
+    }
+}
+
+/// The agents that each place is about.
+const SCOPES: [(&str, Scope); 23] = [
+    ("GET /healthz", Scope::Nothing),
+    ("GET /readyz", Scope::Nothing),
+    ("GET /", Scope::Nothing),
+    ("GET /rules", Scope::Nothing),
+    ("GET /state.json", Scope::Everything),
+    ("GET /metrics", Scope::Everything),
+    ("POST /try", Scope::Everything),
+    ("POST /rules", Scope::Everything),
+    ("GET /dead", Scope::Everything),
+    ("POST /dead/resend", Scope::Everything),
+    ("GET /backup", Scope::Everything),
+    ("GET /undelivered", Scope::Everything),
+    ("POST /undelivered/resend", Scope::Everything),
+    ("GET /agents", Scope::Listed),
+    ("POST /agents", Scope::Listed),
+    ("GET /notifications", Scope::Listed),
+    ("POST /messages/MESSAGE", Scope::Listed),
+    ("GET /agents/NAME", Scope::Named),
+    ("GET /agents/NAME/why", Scope::Named),
+    ("PUT /agents/NAME", Scope::Named),
+    ("DELETE /agents/NAME", Scope::Named),
+    ("POST /agents/NAME/snooze", Scope::Named),
+    ("POST /agents/NAME/messages/MESSAGE", Scope::Named),
+];
+
+/// A user of some agents alone is refused at each place that is about others, whether they are there or not.
+#[test]
+fn a_user_of_some_agents_is_refused_about_others_at_every_place() {
+    let known: BTreeSet<(String, String)> = (ROUTES.iter())
+        .map(|it| (format!("{} {}", it.method, it.path), format!("{:?}", it.scope)))
+        .collect();
+    let wanted: BTreeSet<(String, String)> =
+        SCOPES.iter().map(|(place, it)| ((*place).to_owned(), format!("{it:?}"))).collect();
+    assert_eq!(known, wanted, "say above which agents a new place is about");
+    let server = with_users();
+    for name in ["acme%2Falice", "alice", "other%2Fbob"] {
+        assert_eq!(by(&server, "root", &format!("PUT /agents/{name}"), "{}").status, 202);
+    }
+    for (place, scope) in SCOPES {
+        let (line, body) = request_to(place);
+        let rights = RIGHTS.iter().find(|it| it.0 == place).unwrap().1;
+        let is_admin = rights == Right::Administer;
+        match scope {
+            Scope::Nothing => {
+                assert_eq!(by(&server, "acme", &line, body).status, 200, "{place}");
+            }
+            Scope::Everything => {
+                let answer = by(&server, "acme", &line, body);
+                let cause = if is_admin { "`admin = true`" } else { "it has some alone" };
+                assert_eq!(answer.status, 403, "{place}: {}", answer.body);
+                assert!(answer.body.contains(cause), "{place}: {}", answer.body);
+            }
+            Scope::Named => {
+                for name in
+                    ["alice", "nobody", "acme", "acm%65", "acme2%2Falice", "onee", "%2Facme%2F"]
+                {
+                    let answer = by(&server, "acme", &line.replace("alice", name), body);
+                    assert_eq!(answer.status, 403, "{place} {name}: {}", answer.body);
+                    assert!(
+                        answer.body.contains("which is none of its `agents`"),
+                        "{}",
+                        answer.body
+                    );
+                }
+                for name in ["acme%2Falice", "%61cme/alice".replace('/', "%2F").as_str(), "one"] {
+                    let answer = by(&server, "acme", &line.replace("alice", name), body);
+                    assert!(
+                        [200, 202, 404].contains(&answer.status),
+                        "{place} {name}: {}",
+                        answer.body
+                    );
+                }
+            }
+            // Of these the next test tells.
+            Scope::Listed => {}
+        }
+    }
+    let Answer { body, .. } = by(&server, "root", "GET /agents/alice", "");
+    assert!(body.contains("\"agent\":\"alice\""), "it is as it was: {body}");
+}
+
+#[test]
+fn of_lists_a_user_gives_and_gets_its_own_agents_alone() {
+    let server = with_users();
+    let mixed = r#"[{"agent": "acme/a", "state": {}}, {"agent": "bob", "state": {}}]"#;
+    let refused = by(&server, "acme", "POST /agents", mixed);
+    assert_eq!(refused.status, 403, "{}", refused.body);
+    assert!(refused.body.contains("agent `bob`, which is none"), "{}", refused.body);
+    let listed = |user: &str| {
+        let pages = (0..2).map(|it| by(&server, user, &format!("GET /agents?partition={it}"), ""));
+        let pages: String = pages.map(|it| it.body).collect();
+        ["acme/a", "acme/b", "bob", "other/c"].map(|it| pages.contains(&format!("\"{it}\"")))
+    };
+    assert_eq!(listed("root"), [false; 4], "of a list with one that is refused none is declared");
+    let own = r#"[{"agent": "acme/a", "state": {}}, {"agent": "acme/b", "state": {}}]"#;
+    assert_eq!(by(&server, "acme", "POST /agents", own).status, 202);
+    for name in ["bob", "other%2Fc"] {
+        assert_eq!(by(&server, "root", &format!("PUT /agents/{name}"), "{}").status, 202);
+    }
+    let until = Instant::now() + Duration::from_secs(60);
+    while listed("root") != [true; 4] {
+        assert!(Instant::now() < until, "{:?}", listed("root"));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(listed("acme"), [true, true, false, false]);
+    assert_eq!(listed("other"), [false, false, false, true]);
+    for (query, status) in [
+        ("", 403),
+        ("?to=all", 403),
+        ("?to=armed", 403),
+        ("?from=1&upto=9", 403),
+        ("?agents=acme/a,bob", 403),
+        ("?agents=", 403),
+        ("?agents=acme/a,acme%2Fb", 202),
+        ("?agents=one&to=all", 202),
+    ] {
+        let answer = by(&server, "acme", &format!("POST /messages/order{query}"), "{}");
+        assert_eq!(answer.status, status, "{query}: {}", answer.body);
+    }
+}
+
+/// Reads a stream until it tells of an agent.
+#[track_caller]
+fn read_until(stream: &mut TcpStream, agent: &str) -> String {
+    let mut text = String::new();
+    let mut part = [0; 4_096];
+    while !text.contains(&format!("\"agent\":\"{agent}\"")) {
+        let count = stream.read(&mut part).unwrap();
+        assert!(count > 0, "{text}");
+        text += &String::from_utf8_lossy(&part[..count]);
+    }
+    text
+}
+
+#[test]
+fn a_stream_shows_a_user_the_notifications_of_its_own_agents_alone() {
+    let server = with_users();
+    let mut all = by(&server, "root", "GET /notifications", "").stream;
+    let mut own = by(&server, "acme", "GET /notifications", "").stream;
+    for name in ["bob", "acme%2Fa", "carol", "acme%2Fb"] {
+        let state = r#"{"symbol": "A", "high": 10}"#;
+        assert_eq!(by(&server, "root", &format!("PUT /agents/{name}"), state).status, 202);
+        let line = format!("POST /agents/{name}/messages/tick");
+        assert_eq!(by(&server, "root", &line, r#"{"symbol": "A", "price": 11}"#).status, 202);
+        // One behind the other, so that those of others come before its own.
+        read_until(&mut all, &name.replace("%2F", "/"));
+    }
+    let live = read_until(&mut own, "acme/b");
+    let mut again = by(&server, "acme", "GET /notifications?after=0", "").stream;
+    for text in [live, read_until(&mut again, "acme/b")] {
+        assert!(
+            text.contains("acme/a") && !text.contains("bob") && !text.contains("carol"),
+            "{text}"
+        );
+    }
+}
+
+/// Two users that number their messages alike are two senders.
+#[test]
+fn the_ids_of_a_user_of_some_agents_are_its_own() {
+    let server = with_users();
+    for name in ["acme%2Fa", "other%2Fc"] {
+        assert_eq!(by(&server, "root", &format!("PUT /agents/{name}"), "{}").status, 202);
+    }
+    for (user, agent) in [("acme", "acme/a"), ("other", "other/c"), ("acme", "acme/a")] {
+        let said = format!("Authorization: Bearer {user}-token");
+        let headers = ["Host: localhost", &said, "Idempotency-Key: 1"];
+        let line = format!("POST /messages/order?agents={agent}");
+        assert_eq!(ask(server.address(), &line, &headers, "{}").status, 202);
+    }
+    let until = Instant::now() + Duration::from_secs(60);
+    let count = |name: &str| by(&server, "root", &format!("GET /agents/{name}"), "").body;
+    while ["acme%2Fa", "other%2Fc"].iter().any(|it| !count(it).contains("\"count\":1.0")) {
+        assert!(Instant::now() < until, "{} {}", count("acme%2Fa"), count("other%2Fc"));
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -209,17 +209,17 @@ fn users_do_what_they_may_by_tls_and_no_more() {
     let run = |line: &str| shell(&folder, &format!("sekisho agents {line}")).ended(PATIENCE);
     fs::write(folder.join("in.jsonl"), "{\"agent\": \"bob\", \"state\": {}}\n").unwrap();
     for (line, right) in [
-        ("put alice symbol=A high=10", "admin"),
+        ("put alice symbol=A high=10", "declare"),
         ("send tick symbol=A price=9", "send"),
         ("send order --agent alice", "send"),
         ("dead list", "admin"),
         ("dead resend", "admin"),
         ("reload", "admin"),
-        ("import in.jsonl", "admin"),
+        ("import in.jsonl", "declare"),
         ("export out.jsonl", "read"),
         ("why alice", "read"),
         ("try rules.toml", "read"),
-        ("delete bob", "admin"),
+        ("delete bob", "declare"),
     ] {
         // What ann may is done below, once.
         let others = [("ann", "read"), ("feed", "send")];
@@ -274,7 +274,7 @@ fn a_user_is_made_once_and_for_something() {
     let run = |line: &str| shell(&folder, &format!("sekisho agents user {line}")).ended(PATIENCE);
     let idle = run("ann");
     assert!(
-        idle.code == 2 && flat(&idle.err).contains("`--read`, `--send` or `--admin`"),
+        idle.code == 2 && flat(&idle.err).contains("`--read`, `--send`, `--declare` or `--admin`"),
         "{idle:?}"
     );
     let made = run("ann --read --users users.toml --json");
@@ -285,6 +285,20 @@ fn a_user_is_made_once_and_for_something() {
     let twice = run("ann --send --users users.toml");
     assert!(twice.code == 2 && flat(&twice.err).contains("a name of its own"), "{twice:?}");
     assert_eq!(fs::read_to_string(folder.join("users.toml")).unwrap(), before);
+    // With some agents alone, which an administrator cannot have, and which alone are no right.
+    let some = run("acme --declare --agents acme/ --agents one --users users.toml");
+    assert_eq!((some.code, &*some.err), (0, ""), "{some:?}");
+    let after = fs::read_to_string(folder.join("users.toml")).unwrap();
+    assert!(after.ends_with("declare = true\nagents = [\"acme/\", \"one\"]\n"), "{after}");
+    for (line, told) in [
+        ("bob --admin --agents acme/", "cannot be used with"),
+        ("bob --agents acme/", "could do nothing"),
+        ("bob --read --agents ''", "`agents` names agents, beginnings of names that end in `/`"),
+    ] {
+        let refused = run(&format!("{line} --users users.toml"));
+        assert!(refused.code == 2 && flat(&refused.err).contains(told), "{line}: {refused:?}");
+    }
+    assert_eq!(fs::read_to_string(folder.join("users.toml")).unwrap(), after);
 }
 
 #[test]
