@@ -1,11 +1,12 @@
-//! Bytes that Jungle reads: a log and a snapshot on a disk that has flipped, lost and cut some, and patches of
-//! documents. Played by the fuzzer, and by chance in the tests of the crate.
+//! Bytes that Jungle reads: a log and a snapshot on a disk that has flipped, lost and cut some, patches of
+//! documents, names of blobs. Played by the fuzzer, and by chance in the tests of the crate.
 
 use std::collections::BTreeMap;
 
 use jungle::{
-    Database, Disk, DiskError, LogError, LogSettings, SegmentLog, decode, encode, read_snapshot,
-    to_json, write_snapshot,
+    BLOB, BlobHash, BlobRef, Database, Disk, DiskError, LogError, LogSettings, Pointed, SegmentLog,
+    blob_file, blob_of_file, decode, encode, point, read_snapshot, to_json, to_json_with_blobs,
+    write_snapshot,
 };
 use serde_json::{Value, json};
 
@@ -204,4 +205,64 @@ pub fn patch(input: &[u8]) {
         json_patch::merge(&mut theirs, &patch);
     }
     assert_eq!(ours, theirs);
+}
+
+/// Whatever the names of members and blobs are, each blob of a document is found by the pointer that is told of it, and
+/// only what is written as a blob is named as one.
+///
+/// Input: pairs of a name of a member and one of a blob, each of which ends with a byte 255.
+pub fn names(input: &[u8]) {
+    if let Some(blob) = BlobRef::of(input) {
+        assert_eq!(blob.value(), input, "a blob has one way to be written");
+    }
+    let text = |part: &[u8]| String::from_utf8_lossy(part).into_owned();
+    if let Some(id) = blob_of_file(&text(input)) {
+        assert_eq!(blob_file(id).as_bytes(), input);
+    }
+    let mut hash = BlobHash::default();
+    hash.update(input);
+    let blob = BlobRef { id: hash.id(), bytes: input.len() as u64 };
+    assert_eq!(
+        (BlobRef::of(&blob.value()), blob_of_file(&blob_file(blob.id))),
+        (Some(blob), Some(blob.id))
+    );
+    let mut database = Database::default();
+    database.create_tree("t").expect("it is new");
+    let editor = database.private().editor("t").expect("it was created");
+    let root = editor.tree().root().id();
+    let mut editor = editor.append_json(root, &json!({})).expect("it is JSON");
+    let document = editor.last_made().expect("it was appended");
+    let mut wanted = BTreeMap::new();
+    for pair in input.split(|byte| *byte == 255).take(32).collect::<Vec<_>>().chunks_exact(2) {
+        let (member, name) = (text(pair[0]), text(pair[1]));
+        let patch = json!({&member: {}});
+        let Ok(with) = editor.clone().merge_patch_json(document, &patch) else { continue };
+        // One that is there already stays as it is.
+        let pointer = format!("/{}", member.replace('~', "~0").replace('/', "~1"));
+        let Ok(Pointed::Node(node)) = point(with.tree(), document, &pointer) else {
+            panic!("{pointer} leads to no node");
+        };
+        editor = with;
+        let Ok(with) = editor.clone().put(node, &format!("{BLOB}{name}"), &blob.value()) else {
+            continue;
+        };
+        editor = with;
+        wanted.insert((pointer, name), node);
+    }
+    let transaction = editor.transaction().by("ann", "all");
+    assert_eq!(decode(&encode(&transaction)).as_ref(), Ok(&transaction));
+    let committed = database.commit(&transaction).expect("it is possible");
+    let tree = database.private().tree("t").expect("it is there");
+    let node = tree.root().child(0).expect("it was appended");
+    let (value, blobs) = to_json_with_blobs(node).expect("it was JSON");
+    let found: BTreeMap<_, _> =
+        blobs.into_iter().map(|one| ((one.at, one.name), (one.node, one.blob))).collect();
+    assert_eq!(found.len(), wanted.len(), "in {value}");
+    for ((pointer, name), (id, own)) in found {
+        assert_eq!(own, blob);
+        assert_eq!(point(tree, node.id(), &pointer), Ok(Pointed::Node(id)), "{pointer}");
+        assert_eq!(tree.node(id).and_then(|node| node.blob(&name)), Some(blob));
+        let made = wanted[&(pointer, name)];
+        assert_eq!((id.commit(), id.index()), (Some(committed.seq), made.index()));
+    }
 }

@@ -9,18 +9,20 @@
 //! - The attribute `$` is `{}` for an object and `[]` for an array.
 //! - The name of a member that is empty or begins with `$` is an attribute's name behind `$.`.
 //!
-//! The deadline of a node (`$expires`) is no part of its document, and stays when the value is another.
+//! The deadline of a node (`$expires`) is no part of its document, and stays when the value is another. So are its
+//! blobs: [`to_json_with_blobs`] names them by the pointers of their nodes.
 //!
 //! The order of members is not kept, as in JSON it means nothing. Numbers keep their text up to what
 //! [`serde_json::Number`] holds.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Number, Value};
 
 use crate::attributes::{Attributes, NAME_MAX};
-use crate::blob::BLOB;
+use crate::blob::{BLOB, BlobRef, named};
 use crate::editor::Editor;
 use crate::expiry::EXPIRES;
 use crate::node::{Node, NodeId};
@@ -48,7 +50,7 @@ pub enum JsonError {
     },
     /// A blob beside the node, which JSON does not take.
     #[error(
-        "node {node} has blob `{name}`, which is no part of a document; read the node without `as=json`, and the blob by itself"
+        "node {node} has blob `{name}`, which JSON has no place for; read the document with `as=export`, which names its blobs, or by `sekisho jungle export`"
     )]
     Blob {
         /// The node.
@@ -140,22 +142,66 @@ fn scalar(node: &Node, name: &str, text: &[u8]) -> Result<Value, JsonError> {
 /// # Errors
 /// [`JsonError`], if the node was not made of JSON, or a merge brought a member twice.
 pub fn to_json(node: &Node) -> Result<Value, JsonError> {
-    value_of(node, 0)
+    let refuse = |_: &Tokens<'_>, node: &Node, name: &str, _| {
+        Err(JsonError::Blob { node: node.id(), name: name.to_owned() })
+    };
+    value_of(node, &mut Vec::new(), &mut { refuse })
 }
 
-fn value_of(node: &Node, depth: usize) -> Result<Value, JsonError> {
-    if depth > DEPTH_MAX {
+/// A blob beside a node of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentBlob {
+    /// The JSON Pointer of the node in the document.
+    pub at: String,
+    /// The node.
+    pub node: NodeId,
+    /// The name of the blob.
+    pub name: String,
+    /// The blob.
+    pub blob: BlobRef,
+}
+
+/// The JSON value of a node, and the blobs beside it and the nodes below it, in the order of these.
+///
+/// # Errors
+/// [`JsonError`], as of [`to_json`], but for [`JsonError::Blob`].
+pub fn to_json_with_blobs(node: &Node) -> Result<(Value, Vec<DocumentBlob>), JsonError> {
+    let mut blobs = Vec::new();
+    let mut keep = |tokens: &Tokens<'_>, node: &Node, name: &str, blob| {
+        let at = pointer_of(tokens);
+        blobs.push(DocumentBlob { at, node: node.id(), name: name.to_owned(), blob });
+        Ok(())
+    };
+    let document = value_of(node, &mut Vec::new(), &mut keep)?;
+    Ok((document, blobs))
+}
+
+/// The unescaped tokens of a pointer.
+type Tokens<'a> = Vec<Cow<'a, str>>;
+
+/// The pointer of tokens (RFC 6901).
+fn pointer_of(tokens: &Tokens<'_>) -> String {
+    tokens.iter().map(|one| format!("/{}", one.replace('~', "~0").replace('/', "~1"))).collect()
+}
+
+/// The value of a node; `beside` is told each blob, and where it lies.
+fn value_of<'a>(
+    node: &'a Node,
+    tokens: &mut Tokens<'a>,
+    beside: &mut impl FnMut(&Tokens<'_>, &Node, &str, BlobRef) -> Result<(), JsonError>,
+) -> Result<Value, JsonError> {
+    if tokens.len() > DEPTH_MAX {
         return Err(JsonError::Deep(node.id()));
     }
-    if let Some((name, _)) = node.blobs().next() {
-        return Err(JsonError::Blob { node: node.id(), name: name.to_owned() });
+    for (name, blob) in node.blobs() {
+        beside(tokens, node, name, blob)?;
     }
-    let not_json = |name: &str| JsonError::NotJson { node: node.id(), name: name.to_owned() };
     match node.attribute(KIND) {
         Some(OBJECT) => {
             let mut object = Map::new();
             for (name, text) in node.attributes() {
-                if name != KIND && name != KEY && name != EXPIRES {
+                let is_member = name != KIND && name != KEY && name != EXPIRES;
+                if is_member && named(name, text).is_none() {
                     object.insert(member_of(name).to_owned(), scalar(node, name, text)?);
                 }
             }
@@ -163,18 +209,26 @@ fn value_of(node: &Node, depth: usize) -> Result<Value, JsonError> {
                 let key = child.attribute(KEY).and_then(|key| std::str::from_utf8(key).ok());
                 let name =
                     key.ok_or(JsonError::NotJson { node: child.id(), name: KEY.to_owned() })?;
-                if object.insert(name.to_owned(), value_of(child, depth + 1)?).is_some() {
+                tokens.push(name.into());
+                let value = value_of(child, tokens, beside)?;
+                tokens.pop();
+                if object.insert(name.to_owned(), value).is_some() {
                     return Err(JsonError::Twice { node: node.id(), name: name.to_owned() });
                 }
             }
             Ok(Value::Object(object))
         }
         Some(ARRAY) => {
-            let elements = node.children().map(|child| value_of(child, depth + 1));
-            Ok(Value::Array(elements.collect::<Result<_, _>>()?))
+            let mut elements = Vec::with_capacity(node.len());
+            for (position, child) in node.children().enumerate() {
+                tokens.push(position.to_string().into());
+                elements.push(value_of(child, tokens, beside)?);
+                tokens.pop();
+            }
+            Ok(Value::Array(elements))
         }
         Some(text) => scalar(node, KIND, text),
-        None => Err(not_json(KIND)),
+        None => Err(JsonError::NotJson { node: node.id(), name: KIND.to_owned() }),
     }
 }
 

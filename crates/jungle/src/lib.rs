@@ -38,7 +38,10 @@ pub use disk::{Disk, DiskError};
 pub use editor::Editor;
 pub use expiry::{EXPIRES, deadline};
 pub use history::{Blame, Log as NodeLog, LogEntry, Thinning};
-pub use json::{JsonError, Pointed, Pointers, is_equal, json_at, number_order, point, to_json};
+pub use json::{
+    DocumentBlob, JsonError, Pointed, Pointers, is_equal, json_at, number_order, point, to_json,
+    to_json_with_blobs,
+};
 pub use log::{Durability, Log, LogError, LogSettings, Opened, SegmentLog};
 pub use merge::{Conflict, Policy, Rule};
 pub use node::{Children, Node, NodeId, NodeIdError, Walk};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jungle::{
-    BLOB, Blame, BlobRef, Change, Commit, Conflict, Difference, EXPIRES, LogEntry, Node, NodeId,
-    Timestamp, Version, deadline,
+    BLOB, Blame, BlobRef, Change, Commit, Conflict, Difference, DocumentBlob, EXPIRES, LogEntry,
+    Node, NodeId, Timestamp, Version, deadline,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -170,6 +170,39 @@ pub struct NodeView {
     /// The position of the first child that is not here, if there is one.
     #[serde(default)]
     pub next_offset: Option<usize>,
+}
+
+/// A blob beside a node of a document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DocumentBlobView {
+    /// The JSON Pointer of the node in the document.
+    pub at: String,
+    /// The id of the node.
+    pub node: String,
+    /// The name of the blob.
+    pub name: String,
+    /// Its SHA-256, hexadecimal.
+    pub sha256: String,
+    /// Its bytes \[B\].
+    pub bytes: u64,
+}
+
+/// A document with the names of its blobs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExportAnswer {
+    /// The commit at which this was read.
+    pub seq: u64,
+    /// The document.
+    pub document: serde_json::Value,
+    /// The blobs beside its nodes.
+    pub blobs: Vec<DocumentBlobView>,
+}
+
+impl From<DocumentBlob> for DocumentBlobView {
+    fn from(one: DocumentBlob) -> Self {
+        let (sha256, bytes) = (one.blob.id.to_string(), one.blob.bytes);
+        Self { at: one.at, node: one.node.to_string(), name: one.name, sha256, bytes }
+    }
 }
 
 /// A node at a version.

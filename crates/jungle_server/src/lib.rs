@@ -38,9 +38,9 @@ mod watching;
 pub use access::{AccessError, UsersError, access_token_hash};
 pub use answer::{
     BlameAnswer, BlobList, BlobView, ChangeView, ChangedNode, CommitAnswer, CommitView,
-    CommittedAnswer, ConflictView, DiffAnswer, DifferenceView, EntryView, FoundAnswer, LogAnswer,
-    MatchView, NodeAnswer, NodeView, QueryAnswer, SeqAnswer, Stats, StoredBlob, TreeView, Trees,
-    Value, Values,
+    CommittedAnswer, ConflictView, DiffAnswer, DifferenceView, DocumentBlobView, EntryView,
+    ExportAnswer, FoundAnswer, LogAnswer, MatchView, NodeAnswer, NodeView, QueryAnswer, SeqAnswer,
+    Stats, StoredBlob, TreeView, Trees, Value, Values,
 };
 pub use directory::{Directory, DirectoryError};
 pub use disk::FileDisk;

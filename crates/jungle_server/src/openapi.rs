@@ -9,8 +9,8 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::answer::{
-    BlameAnswer, BlobList, CommitAnswer, CommitView, CommittedAnswer, DiffAnswer, FoundAnswer,
-    LogAnswer, NodeAnswer, QueryAnswer, SeqAnswer, Stats, TreeView, Trees,
+    BlameAnswer, BlobList, CommitAnswer, CommitView, CommittedAnswer, DiffAnswer, ExportAnswer,
+    FoundAnswer, LogAnswer, NodeAnswer, QueryAnswer, SeqAnswer, Stats, TreeView, Trees,
 };
 use crate::bodies::{At, Create, Hold, Insert, Merge, Move, Name, Pick, Put, SetRule};
 use crate::problem::Problem;
@@ -19,7 +19,11 @@ use crate::request::TransactionRequest;
 /// The parameters of queries: each name means the same wherever it stands.
 const QUERY: [(&str, &str, &str); 18] = [
     ("after", "string", "The cursor or token behind which to go on"),
-    ("as", "string", "`json` for the document that the node is made of, or `node`"),
+    (
+        "as",
+        "string",
+        "`json` for the document that the node is made of, `export` for it and the names of its blobs, or `node`",
+    ),
     ("at", "string", "The version: a commit, a token, or a moment (RFC 3339); else the newest"),
     ("attribute", "string", "The attribute to look for"),
     ("before", "integer", "The commit before which to go on"),
@@ -433,8 +437,9 @@ fn of_attributes(schemas: &mut Schemas) -> Vec<Address> {
 fn of_nodes(schemas: &mut Schemas) -> Vec<Address> {
     let node = "/trees/{tree}/nodes/{node}";
     let Content::Json(view) = schemas.written::<NodeAnswer>() else { unreachable!("it is JSON") };
+    let Content::Json(export) = schemas.written::<ExportAnswer>() else { unreachable!("the same") };
     // With `as=json` the answer is the document itself.
-    let read = Content::Json(json!({"anyOf": [view, {}]}));
+    let read = Content::Json(json!({"anyOf": [view, export, {}]}));
     let mut patch = guarded(
         schemas,
         "patch",

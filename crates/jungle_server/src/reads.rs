@@ -3,9 +3,13 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use jungle::{Node, NodeId, Pointed, Timestamp, Tree, Version, json_at, point, to_json};
+use jungle::{
+    Node, NodeId, Pointed, Timestamp, Tree, Version, json_at, point, to_json, to_json_with_blobs,
+};
 
-use crate::answer::{FoundAnswer, NodeAnswer, NodeView, Room, Trees, size};
+use crate::answer::{
+    DocumentBlobView, ExportAnswer, FoundAnswer, NodeAnswer, NodeView, Room, Trees, size,
+};
 use crate::exchange::{Ask, Reply, empty, json, set};
 use crate::problem::Problem;
 use crate::request::target;
@@ -166,6 +170,31 @@ pub(crate) fn tag(store: &Store, changed: u64) -> String {
     format!("\"{}.{changed}\"", store.generation())
 }
 
+/// The form in which a node is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// Its attributes, blobs and children.
+    Node,
+    /// The document that it is made of.
+    Json,
+    /// The same, with the names of its blobs.
+    Export,
+}
+
+impl Form {
+    fn of(text: Option<&str>) -> Result<Self, Problem> {
+        match text {
+            None | Some("node") => Ok(Self::Node),
+            Some("json") => Ok(Self::Json),
+            Some("export") => Ok(Self::Export),
+            Some(other) => {
+                let wrong = format!("`?as={other}`: there are `json`, `export` and `node`");
+                Err(Problem::bad_request(wrong))
+            }
+        }
+    }
+}
+
 /// `GET /trees/TREE/nodes/NODE`.
 pub(crate) async fn node(
     mut ask: Ask,
@@ -181,40 +210,46 @@ pub(crate) async fn node(
     ask.nothing_left(&["at", "depth", "limit", "offset", "pointer", "as"])?;
     let tree = tree_of(&version, name)?;
     let mut node = node_of(tree, place)?;
-    let is_json = match form.as_deref() {
-        None | Some("node") => false,
-        Some("json") => true,
-        Some(other) => {
-            let wrong = format!("`?as={other}`: there are `json` and `node`");
-            return Err(Problem::bad_request(wrong));
-        }
-    };
+    let form = Form::of(form.as_deref())?;
+    if form == Form::Export && pointer.is_some() {
+        let both = "`as=export` takes no `pointer`: export the node that it names";
+        return Err(Problem::bad_request(both));
+    }
     let mark = tag(&shared.store, node.changed());
     if ask.header("if-none-match")?.is_some_and(|known| tags(known).any(|one| one == mark)) {
         let mut reply = empty(StatusCode::NOT_MODIFIED);
         set(&mut reply, "etag", &mark);
         return Ok(reply);
     }
-    let mut reply = if is_json {
-        has_room(node)?;
-        let document = tokio::task::block_in_place(|| match &pointer {
-            Some(pointer) => json_at(tree, node.id(), pointer),
-            None => to_json(node),
-        });
-        json(StatusCode::OK, &document?)
-    } else {
-        if let Some(pointer) = &pointer {
-            let Pointed::Node(id) = point(tree, node.id(), pointer)? else {
-                return Err(Problem::impossible(format!(
-                    "`{pointer}` is an attribute and no node; ask with `as=json` for its value"
-                )));
-            };
-            node = tree.node(id).expect("it was pointed at");
+    let mut reply = match form {
+        Form::Node => {
+            if let Some(pointer) = &pointer {
+                let Pointed::Node(id) = point(tree, node.id(), pointer)? else {
+                    return Err(Problem::impossible(format!(
+                        "`{pointer}` is an attribute and no node; ask with `as=json` for its value"
+                    )));
+                };
+                node = tree.node(id).expect("it was pointed at");
+            }
+            let path = tree.path_of(node.id()).map(|path| path.to_string());
+            let view = NodeView::of(node, depth, offset, &mut Room::for_nodes(limit));
+            let tree = name.to_owned();
+            json(StatusCode::OK, &NodeAnswer { seq: version.seq(), tree, path, node: view })
         }
-        let path = tree.path_of(node.id()).map(|path| path.to_string());
-        let view = NodeView::of(node, depth, offset, &mut Room::for_nodes(limit));
-        let tree = name.to_owned();
-        json(StatusCode::OK, &NodeAnswer { seq: version.seq(), tree, path, node: view })
+        Form::Json => {
+            has_room(node)?;
+            let document = tokio::task::block_in_place(|| match &pointer {
+                Some(pointer) => json_at(tree, node.id(), pointer),
+                None => to_json(node),
+            });
+            json(StatusCode::OK, &document?)
+        }
+        Form::Export => {
+            has_room(node)?;
+            let (document, blobs) = tokio::task::block_in_place(|| to_json_with_blobs(node))?;
+            let blobs = blobs.into_iter().map(DocumentBlobView::from).collect();
+            json(StatusCode::OK, &ExportAnswer { seq: version.seq(), document, blobs })
+        }
     };
     set(&mut reply, "etag", &mark);
     Ok(reply)

@@ -125,13 +125,17 @@ impl Answer for BackedUp {
     const FORMAT: &'static str = "sekisho/jungle-backup/1";
 }
 
-/// A document that was written to a file.
+/// Documents that were written to a file or a folder.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Exported {
-    /// The file.
+    /// The file or folder.
     pub(crate) file: PathBuf,
     /// The bytes of it.
     pub(crate) size_bytes: u64,
+    /// The documents in it.
+    pub(crate) documents: u64,
+    /// The blobs beside their nodes.
+    pub(crate) blobs: u64,
 }
 
 impl Answer for Exported {

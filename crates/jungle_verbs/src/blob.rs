@@ -15,7 +15,7 @@ use crate::client::{Answered, Client, ServerArgs, Wish};
 use crate::edit::PutArgs;
 use crate::shown::{done, line, refused};
 
-fn place((tree, node): (&str, &str), name: &str) -> String {
+pub(crate) fn place((tree, node): (&str, &str), name: &str) -> String {
     path(&["trees", tree, "nodes", node, "blobs", name])
 }
 
@@ -89,14 +89,14 @@ pub(crate) fn get(
 }
 
 /// The name of a file while it is written.
-fn beside(file: &Path) -> PathBuf {
+pub(crate) fn beside(file: &Path) -> PathBuf {
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.part", std::process::id()));
     file.with_file_name(name)
 }
 
 /// Writes what comes, and checks its hash; its bytes \[B\].
-fn write(body: &mut impl Read, part: &Path, sha256: &str) -> Result<u64, String> {
+pub(crate) fn write(body: &mut impl Read, part: &Path, sha256: &str) -> Result<u64, String> {
     let told = |error: io::Error| format!("{}: {error}", part.display());
     let (mut hash, mut bytes, mut size) = (BlobHash::default(), vec![0; 1 << 18], 0);
     let mut file = File::create(part).map_err(told)?;

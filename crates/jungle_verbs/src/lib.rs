@@ -7,8 +7,11 @@ mod answer;
 mod blob;
 mod client;
 mod edit;
+mod export;
 mod folder;
+mod import;
 mod look;
+mod package;
 mod past;
 mod query;
 mod serve;
@@ -54,8 +57,8 @@ enum What {
     Snapshot(store::SnapshotArgs),
     Backup(store::BackupArgs),
     Verify(store::VerifyArgs),
-    Import(store::ImportArgs),
-    Export(store::ExportArgs),
+    Import(import::ImportArgs),
+    Export(export::ExportArgs),
     Stats(store::StatsArgs),
     User(user::Args),
 }
@@ -93,8 +96,8 @@ pub fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdic
         What::Snapshot(args) => store::snapshot(args, out),
         What::Backup(args) => store::backup(args, out),
         What::Verify(args) => store::verify(args, out),
-        What::Import(args) => store::import(args, out),
-        What::Export(args) => store::export(args, out),
+        What::Import(args) => import::import(args, out),
+        What::Export(args) => export::export(args, out),
         What::Stats(args) => store::stats(args, out),
         What::User(args) => user::run(args, out),
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use jungle::{
-    BLOB, BlobHash, BlobId, BlobRef, Database, EditError, JsonError, NodeId, Operation, Retention,
-    Thinning, Transaction, to_json,
+    BLOB, BlobHash, BlobId, BlobRef, Database, DocumentBlob, EditError, JsonError, NodeId,
+    Operation, Pointed, Retention, Thinning, Transaction, point, to_json, to_json_with_blobs,
 };
 use serde_json::json;
 
@@ -113,6 +113,35 @@ fn a_document_with_a_blob_is_not_read_as_json_and_another_value_keeps_it() {
         assert!(editor.tree().node(node).unwrap().blob("photo").is_some());
         put(&mut database, "main", node, None);
     }
+}
+
+#[test]
+fn a_document_is_read_with_its_blobs_by_the_pointers_of_their_nodes() {
+    let mut database = Database::default();
+    database.create_tree("main").unwrap();
+    let root = database.private().tree("main").unwrap().root().id();
+    let editor = database.private().editor("main").unwrap();
+    let document = json!({"a/b": {"~": [1, [2]]}, "$blob.photo": "a member", "": {}});
+    let editor = editor.append_json(root, &document).unwrap();
+    database.commit(&editor.transaction()).unwrap();
+    let made = database.private().tree("main").unwrap().root().child(0).unwrap().id();
+    let pointers = ["", "/", "/a~1b", "/a~1b/~0", "/a~1b/~0/0", "/a~1b/~0/1", "/a~1b/~0/1/0"];
+    let mut wanted = Vec::new();
+    for (number, at) in pointers.into_iter().enumerate() {
+        let Pointed::Node(node) =
+            point(database.private().tree("main").unwrap(), made, at).unwrap()
+        else {
+            panic!("{at} is a node");
+        };
+        let own = blob(&[number as u8]);
+        put(&mut database, "main", node, Some(own));
+        wanted.push(DocumentBlob { at: at.to_owned(), node, name: "photo".to_owned(), blob: own });
+    }
+    let node = database.private().tree("main").unwrap().node(made).unwrap().clone();
+    let (read, mut blobs) = to_json_with_blobs(&node).unwrap();
+    blobs.sort_by(|left, right| left.at.cmp(&right.at));
+    assert_eq!((read, blobs), (document, wanted));
+    assert!(matches!(to_json(&node), Err(JsonError::Blob { .. })));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the fuzzer holds of the log, of snapshots and of patches, on its seeds and by chance.
+//! What the fuzzer holds of the log, of snapshots, of patches and of names of blobs, on its seeds and by chance.
 
 use crate::play::play;
 
@@ -19,4 +19,9 @@ fn a_damaged_snapshot_is_told_from_a_whole_one() {
 #[test]
 fn a_patch_makes_what_the_witness_makes() {
     play("a_patch_makes", "jungle_patch", 3_000, jungle_bytes::patch);
+}
+
+#[test]
+fn a_blob_is_found_by_the_pointer_that_is_told_of_it() {
+    play("a_blob_is_found", "jungle_blobs", 3_000, jungle_bytes::names);
 }

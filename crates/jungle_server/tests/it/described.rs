@@ -375,6 +375,8 @@ fn ask_for_nodes(site: &Site) {
     let made = site.post("/trees/board/nodes/root/children", &document).is(201);
     let place = format!("/trees/board/nodes/{}", made["made"][0].as_str().unwrap());
     site.get(&format!("{place}?as=json")).is(200);
+    site.get(&format!("{place}?as=export")).is(200);
+    site.get(&format!("{place}?as=export&pointer=/todo")).is_problem(400, &["no `pointer`"]);
     site.get(&format!("{place}/query?path=$..title")).is(200);
     site.get(&format!("{node}/query?path=$")).is_problem(422, &[]);
     site.patch(&place, "application/merge-patch+json", &json!({"n": 1})).is(200);

@@ -121,6 +121,8 @@ fn every_verb_prints_json() {
         ("jungle import notes site.json", "jungle-committed", 0),
         ("jungle import notes pages", "jungle-committed", 0),
         ("jungle import notes lines.jsonl --lines", "jungle-committed", 0),
+        ("jungle export notes --lines --out notes.jsonl", "jungle-export", 0),
+        ("jungle export notes -1,1 --folder --out out", "jungle-export", 0),
         ("jungle put board 2.0 --file page=pages/b.md", "jungle-committed", 0),
         ("jungle get board 2.0 --file page --out page.md", "jungle-blob", 0),
         ("jungle backup copy", "jungle-backup", 0),
@@ -147,6 +149,120 @@ fn every_verb_prints_json() {
     assert_eq!(pages, wanted, "a folder is an object, and comes out as one");
     served.stop();
     those_without_a_server_print_json(&folder);
+}
+
+/// A server with two documents in `site`, of which the first has blobs, also beside an element that is a number.
+fn with_documents(folder: &Path) -> (Served, String) {
+    let served = Served::start(folder, &[]);
+    let server = format!("--server http://{}", served.address);
+    fs::write(folder.join("a.bin"), [0, 255, 7].repeat(100_000)).expect("a folder of our own");
+    fs::write(folder.join("b.txt"), "# B").expect("a folder of our own");
+    for line in [
+        "put site",
+        "append site root --document '{\"b.md\": \"B\", \"in\": {\"a.json\": [1, {\"x\": {}}]}}'",
+        "append site root --document '[2]'",
+        "put site 2.0 --file all=b.txt",
+        "put site 2.1 --file 'odd /~name=a.bin'",
+        "put site 2.2 --file list=a.bin",
+        "put site 2.3 --file number=b.txt",
+    ] {
+        done(folder, &format!("{line} {server}"));
+    }
+    (served, server)
+}
+
+fn done(folder: &Path, line: &str) {
+    let ended = shell(folder, &format!("sekisho jungle {line}")).ended(PATIENCE);
+    assert_eq!((ended.code, &*ended.err), (0, ""), "{line}: {ended:?}");
+}
+
+/// An import that is refused with exit code 2 and these words, and has made no tree.
+#[track_caller]
+fn refused(folder: &Path, line: &str, words: &[&str]) {
+    let ended = shell(folder, &format!("sekisho jungle import none {line}")).ended(PATIENCE);
+    assert_eq!(ended.code, 2, "{line}: {ended:?}");
+    let told = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    for word in words {
+        assert!(told.contains(word), "{line}: `{word}` is not in: {told}");
+    }
+    let server = line.split_once("--server").expect("it names one").1;
+    let trees = shell(folder, &format!("sekisho jungle get --server{server}")).ended(PATIENCE);
+    assert!(!trees.out.contains("none"), "{line}: {trees:?}");
+}
+
+#[test]
+fn documents_go_out_and_in_with_their_blobs() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let (served, server) = with_documents(&folder);
+    let read = |name: &str| fs::read(folder.join(name)).expect("it was written");
+    done(&folder, &format!("export site -1,0 --out one.json {server}"));
+    done(&folder, &format!("export site --lines --out all.jsonl {server}"));
+    done(&folder, &format!("export site -1,0 --folder --out out {server}"));
+    for (tree, from) in [("one", "one.json"), ("all", "all.jsonl --lines"), ("out", "out")] {
+        done(&folder, &format!("import {tree} {from} {server}"));
+        done(&folder, &format!("export {tree} -1,0 --out {tree}.again {server}"));
+        assert_eq!(read(&format!("{tree}.again")), read("one.json"), "{from}");
+        done(&folder, &format!("get {tree} -1,0 --file all --out b.again {server}"));
+        assert_eq!(read("b.again"), read("b.txt"));
+    }
+    done(&folder, &format!("export all --lines --out all.again {server}"));
+    assert_eq!(read("all.again"), read("all.jsonl"));
+    assert_eq!(read("out/b.md"), b"B");
+
+    // Torn and foreign ones are told before anything is made.
+    let text = String::from_utf8(read("one.json")).expect("it is JSON");
+    let write = |name: &str, text: &str| fs::write(folder.join(name), text).expect("our own");
+    write("torn.json", &text[..text.len() / 2]);
+    refused(&folder, &format!("torn.json {server}"), &["torn.json", "no JSON"]);
+    write("torn.json", &text.replace("IyBC", "IyBD"));
+    let way = "export it again";
+    refused(&folder, &format!("torn.json {server}"), &["`all` at ``", "have the hash", way]);
+    write("torn.json", &text.replace("document/1", "document/9"));
+    refused(&folder, &format!("torn.json {server}"), &["`document/9`", "document/1", way]);
+    let lines = String::from_utf8(read("all.jsonl")).expect("it is JSON");
+    let cut = lines.trim_end().rsplit_once('\n').expect("it has lines").0;
+    write("torn.jsonl", cut);
+    let words = ["torn.jsonl", "1 documents, and its first line says 2", way];
+    refused(&folder, &format!("torn.jsonl --lines {server}"), &words);
+    write("torn.jsonl", &lines.replace("IyBC", "IyBD"));
+    let words = ["torn.jsonl, line 2", "have the hash", way];
+    refused(&folder, &format!("torn.jsonl --lines {server}"), &words);
+    write("out/b.md", "C");
+    let way = "export the folder again, or remove out/$jungle";
+    refused(&folder, &format!("out {server}"), &["out/$jungle/export.json", "were changed", way]);
+    write("out/b.md", "B");
+    let blob = fs::read_dir(folder.join("out/$jungle")).expect("it is there");
+    let blob = blob.map(|one| one.expect("it is there").path());
+    let blob = blob.into_iter().find(|path| !path.ends_with("export.json")).expect("a blob");
+    let whole = fs::read(&blob).expect("it was written");
+    fs::write(&blob, &whole[1..]).expect("our own");
+    refused(&folder, &format!("out {server}"), &["have the hash", way]);
+    fs::remove_file(&blob).expect("our own");
+    refused(&folder, &format!("out {server}"), &["No such file", way]);
+    served.stop();
+}
+
+/// A document whose blobs the server does not take is not left there without them.
+#[test]
+fn a_document_whose_blob_is_refused_is_taken_away_again() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let (served, server) = with_documents(&folder);
+    done(&folder, &format!("export site --lines --out all.jsonl {server}"));
+    served.stop();
+    let narrow = Served::start(&folder, &["--blob-max", "4KiB"]);
+    let server = format!("--server http://{}", narrow.address);
+    let line = format!("sekisho jungle import other all.jsonl --lines {server}");
+    let ended = shell(&folder, &line).ended(PATIENCE);
+    let told = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(ended.code, 2, "{ended:?}");
+    for word in ["line 2", "`odd /~name` at `/in`", "--blob-max", "was taken away again"] {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+    let left = shell(&folder, &format!("sekisho jungle get other --json {server}")).ended(PATIENCE);
+    assert_eq!(left.object("jungle-node")["node"]["children"], 0, "{left:?}");
+    narrow.stop();
 }
 
 /// A file that was stored beside a node is written whole, and one that is not there is not written.
