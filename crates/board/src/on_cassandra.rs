@@ -64,6 +64,13 @@ fn failed(cause: impl std::fmt::Display) -> StoreError {
     StoreError::Failed { store: STORE, cause: cause.to_string() }
 }
 
+/// An error of a server that was reached: it answers, and not as Cassandra 5 does.
+fn odd(cause: impl std::fmt::Display) -> StoreError {
+    open_error(format!(
+        "{cause}; its log says why, and `--server` wants a Cassandra of version 4 or 5"
+    ))
+}
+
 fn open_error(cause: impl std::fmt::Display) -> StoreError {
     StoreError::Open { store: STORE, cause: cause.to_string() }
 }
@@ -80,9 +87,9 @@ async fn check(session: &Session, durability: Durability) -> Result<(), StoreErr
         Durability::Relaxed => "periodic",
     };
     let question = "SELECT value FROM system_views.settings WHERE name = 'commitlog_sync'";
-    let answer = session.query_unpaged(question, ()).await.map_err(open_error)?;
-    let rows = answer.into_rows_result().map_err(open_error)?;
-    let (found,): (String,) = rows.single_row().map_err(open_error)?;
+    let answer = session.query_unpaged(question, ()).await.map_err(odd)?;
+    let rows = answer.into_rows_result().map_err(odd)?;
+    let (found,): (String,) = rows.single_row().map_err(odd)?;
     if found == wanted {
         return Ok(());
     }
@@ -98,18 +105,21 @@ impl OnCassandra {
     pub(crate) async fn open(place: &str, durability: Durability) -> Result<Self, StoreError> {
         let (address, keyspace) = place.split_once('/').unwrap_or((place, "board"));
         let session = SessionBuilder::new().known_node(address).build().await;
-        let session = session.map_err(open_error)?;
+        // A server that does not speak CQL, or not yet, shows here too.
+        let session = session.map_err(|error| {
+            open_error(format!("{address}: {error}; start a Cassandra that listens there for CQL"))
+        })?;
         check(&session, durability).await?;
         let made = format!(
             "CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = \
              {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
         );
-        session.query_unpaged(made, ()).await.map_err(open_error)?;
+        session.query_unpaged(made, ()).await.map_err(odd)?;
         for table in TABLES {
             let made = table.replace("{}", keyspace);
-            session.query_unpaged(made, ()).await.map_err(open_error)?;
+            session.query_unpaged(made, ()).await.map_err(odd)?;
         }
-        Self::prepare(session, keyspace).await.map_err(open_error)
+        Self::prepare(session, keyspace).await.map_err(odd)
     }
 
     async fn prepare(

@@ -158,7 +158,9 @@ impl OnEtcd {
         };
         store.ask("/v3/kv/range", &json!({"key": encoded("x")})).await.map_err(|error| {
             let StoreError::Failed { cause, .. } = error else { return error };
-            open(format!("{address}: {cause}"))
+            open(format!(
+                "{address}: {cause}; start an etcd of 3.4 or newer that listens there for clients"
+            ))
         })?;
         Ok(store)
     }

@@ -46,7 +46,11 @@ fn failed(cause: tokio_postgres::Error) -> StoreError {
 fn told(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(told) => told.to_string(),
-        None => error.to_string(),
+        // Its own words name the step; the cause stands behind them.
+        None => match std::error::Error::source(error) {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        },
     }
 }
 
@@ -139,8 +143,10 @@ fn message_of(row: &Row) -> Option<Message> {
 impl OnPostgres {
     /// Connects, and makes the tables if they are not there.
     pub(crate) async fn open(url: &str, durability: Durability) -> Result<Self, StoreError> {
-        let open =
-            |cause: tokio_postgres::Error| StoreError::Open { store: STORE, cause: told(&cause) };
+        let open = |error: tokio_postgres::Error| {
+            let cause = format!("{}; see that PostgreSQL runs and lets the user in", told(&error));
+            StoreError::Open { store: STORE, cause }
+        };
         let (client, connection) = tokio_postgres::connect(url, NoTls).await.map_err(open)?;
         let made = tokio::spawn(connection);
         client.batch_execute(SCHEMA).await.map_err(open)?;

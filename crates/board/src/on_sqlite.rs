@@ -181,8 +181,9 @@ fn messages(
 impl OnSqlite {
     /// Opens the file `board.sqlite` of a folder, which is made if it is not there.
     pub(crate) fn open(folder: &Path, durability: Durability) -> Result<Self, StoreError> {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| open_error(format!("{}: {error}", folder.display())))?;
+        std::fs::create_dir_all(folder).map_err(|error| {
+            open_error(format!("{}: {error}; name a folder that can be made", folder.display()))
+        })?;
         let file = folder.join("board.sqlite");
         let wrong = |error| open_error(format!("{}: {error}", file.display()));
         let connection = Connection::open(&file).map_err(wrong)?;
