@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sim::{Of, Options, Outcome, Quantity, SimError, SizeRange};
 
 use crate::formula::{FormulaAnswer, NoFormula, formula};
-use crate::{Approximation, Rate, Scenario, ScenarioError, witnesses};
+use crate::{Approximation, Calibration, Rate, Scenario, ScenarioError, witnesses};
 
 /// Loads and slots for which a scenario is to be predicted: every load with every number of slots.
 #[derive(Clone, Debug, Default)]
@@ -393,7 +393,7 @@ pub fn beyond(scenario: &Scenario, load: Load) -> Vec<String> {
     let Some(calibration) = &scenario.calibration else {
         return vec!["the scenario was not fitted to a measurement".into()];
     };
-    match load {
+    let mut beyond = match load {
         Load::Clients(clients) if clients > calibration.clients[1] => {
             vec![format!("calibrated to {} clients at the most", calibration.clients[1])]
         }
@@ -401,7 +401,30 @@ pub fn beyond(scenario: &Scenario, load: Load) -> Vec<String> {
             vec![format!("calibrated to {} at the most", calibration.throughput_max)]
         }
         Load::Clients(_) | Load::Rate(_) => Vec::new(),
-    }
+    };
+    beyond.extend(delay_in_slots(scenario, calibration, load));
+    beyond
+}
+
+/// Points of clients and responses do not tell whether a delay passes inside a slot or outside: it is taken as outside.
+/// Where it matters, the throughput if it is inside.
+fn delay_in_slots(scenario: &Scenario, calibration: &Calibration, load: Load) -> Option<String> {
+    let value = |name| calibration.parameters.get(name).map(|of| of.value);
+    let (delay, demand) = (value("delay")?, value("demand")?);
+    let slots = only_slots(scenario)?;
+    let wanted = match load {
+        Load::Clients(clients) => f64::from(clients) / (delay + demand),
+        Load::Rate(rate) => rate,
+    };
+    let inside = f64::from(slots) / (delay + demand);
+    // A queue that is as slow as that without the delay hides it.
+    (inside < wanted.min(0.9 / demand)).then(|| {
+        format!(
+            "the runs do not tell where the delay of {:.1} ms passes. It is taken as outside the slots; if a slot \
+             is held meanwhile (a sleep, a lock, a call elsewhere), {slots} of them serve {inside:.0} /s at most",
+            delay * 1e3
+        )
+    })
 }
 
 impl Numbers {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use advise::{
-    AskError, FitError, FitOptions, Load, Prediction, Quantity, Question, Right, Tolerance, ask,
-    fit, names, point_for, score,
+    AskError, FitError, FitOptions, Load, Parameter, Prediction, Quantity, Question, Right,
+    Tolerance, ask, fit, names, point_for, score,
 };
 use measure::{
     ClassCounts, ClassSpec, GeneratorHealth, Histogram, Host, Interval, LoadShape, RunHeader,
@@ -274,6 +274,30 @@ fn a_question_that_does_not_fit_the_scenario_is_refused() {
     let error = refused(&scenario, &overload);
     assert!(matches!(error, AskError::Sim(..) | AskError::Scenario(..)), "{error:?}");
     assert!(error.to_string().contains("its queue grows without end"), "{error}");
+}
+
+/// The story: 5 ms of waiting inside a database were taken as outside the slots without a word: 64 clients at 4 slots
+/// were to be served 6400 times a second, and were 735 times.
+#[test]
+fn a_delay_that_may_pass_in_a_slot_is_told_where_it_matters() {
+    let question = Question { clients: vec![4], ..Question::default() };
+    let mut scenario = prediction(&question).scenario;
+    let parameters = &mut scenario.calibration.as_mut().unwrap().parameters;
+    for (name, value) in [("delay", 18e-3), ("demand", 2e-3)] {
+        let unit = "s".to_owned();
+        let found = Parameter { value, interval: [value; 2], confidence: 0.95, unit };
+        parameters.insert(name.to_owned(), found);
+    }
+    let told = |slots, clients| {
+        let load = Load::Clients(clients);
+        advise::beyond(&advise::at(&scenario, None, load, Some(slots)).unwrap(), load).concat()
+    };
+    let few = told(4, 64);
+    assert!(few.contains("where the delay of 18.0 ms passes"), "{few}");
+    assert!(few.contains("4 of them serve 200 /s at most"), "{few}");
+    // Enough slots for the delay as well, or as few clients.
+    assert!(!told(16, 64).contains("delay"), "{}", told(16, 64));
+    assert!(!told(4, 4).contains("delay"), "{}", told(4, 4));
 }
 
 #[test]

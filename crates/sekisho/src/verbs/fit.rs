@@ -638,6 +638,8 @@ pub(crate) fn parameter_text(parameter: &Parameter, value: f64) -> String {
         "s" => time(value),
         "s/byte" => format!("{:.3} us/kB", value * 1e9),
         "slots" => format!("{value:.1}"),
+        // A knee is no better known than that.
+        "clients" => format!("{value:.1} clients"),
         // A share: three digits that say something, however small it is.
         "" if value != 0.0 && value.abs() < 0.1 => format!("{value:.2e}"),
         "" => format!("{value:.3}"),
