@@ -1,5 +1,6 @@
 //! Modules as handlers: what they answer, and what is refused.
 #![cfg(feature = "wasm")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
 
 use std::time::Duration;
 
