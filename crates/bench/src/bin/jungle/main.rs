@@ -2,11 +2,19 @@
 //! are a copied vector.
 //!
 //! One thread, CPU time, medians of five rounds, the cases interleaved; allocated bytes are counted by the
-//! allocator. There is no log: what a sync costs belongs to the machine. An argument selects the cases whose
-//! name contains it, for a profiler.
+//! allocator. There is no log: what a sync costs belongs to the machine.
+//!
+//!     cargo xtask bench jungle                      # all of it
+//!     cargo xtask bench jungle --small              # the parts of large stores with a tenth
+//!     cargo xtask bench jungle --part=start         # one part of: edits, sizes, start, history, past
+//!
+//! `--case=TEXT` selects the edits whose name contains it, for a profiler.
 
 #![allow(clippy::print_stdout)]
 
+mod scale;
+
+use std::error::Error;
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -38,10 +46,45 @@ struct Case {
     allocated: f64,
 }
 
-fn main() {
-    let only = std::env::args().nth(1).unwrap_or_default();
+/// The parts, in their order.
+const PARTS: [&str; 5] = ["edits", "sizes", "start", "history", "past"];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let (mut small, mut parts, mut only) = (false, Vec::new(), String::new());
+    for word in std::env::args().skip(1) {
+        if word == "--small" {
+            small = true;
+        } else if let Some(text) = word.strip_prefix("--case=") {
+            text.clone_into(&mut only);
+            parts.push("edits".to_owned());
+        } else {
+            let part = word.strip_prefix("--part=").filter(|part| PARTS.contains(part));
+            let known = PARTS.join(", ");
+            let told = format!(
+                "`{word}`: it takes `--small`, `--case=TEXT`, and `--part=` one of {known}"
+            );
+            parts.push(part.ok_or(told)?.to_owned());
+        }
+    }
+    for part in PARTS {
+        if !parts.is_empty() && !parts.iter().any(|it| it == part) {
+            continue;
+        }
+        match part {
+            "edits" => rates(&only),
+            "sizes" => sizes(),
+            "start" => scale::start(small)?,
+            "history" => scale::history(small)?,
+            _ => scale::past(small)?,
+        }
+    }
+    Ok(())
+}
+
+/// Rates of edits and reads.
+fn rates(only: &str) {
     let mut cases = cases();
-    cases.retain(|case| case.name.contains(&only));
+    cases.retain(|case| case.name.contains(only));
     let mut chance = Xoshiro256PlusPlus::seed_from_u64(1);
     for _ in 0..ROUNDS {
         for case in &mut cases {
@@ -60,9 +103,6 @@ fn main() {
         let verdict = if rate < case.bar || over { "  SHORT" } else { "" };
         let (name, allocated) = (case.name, case.allocated);
         println!("{name:<44} {rate:>12.0} {bar:>10} {allocated:>10.0}{verdict}");
-    }
-    if "sizes".contains(&only) || only.is_empty() {
-        sizes();
     }
 }
 
