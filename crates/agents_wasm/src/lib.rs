@@ -27,6 +27,7 @@
 //! same on each machine. Memory is bounded. An epoch ends what fuel does not measure well, such as copies of much
 //! memory. A batch that fails is halved until the agent that fails is alone: so the limits hold for one agent as
 //! for a batch.
+#![cfg(feature = "wasm")]
 
 mod module;
 mod wire;

@@ -118,6 +118,7 @@ thread_local! {
 }
 
 /// The agents and messages that were foreseen since it was asked last, batch by batch.
+#[allow(dead_code, reason = "tests of stores have accounts too, and foresee nothing")]
 pub(crate) fn foreseen() -> Vec<Vec<(u64, What)>> {
     FORESEEN.take()
 }
