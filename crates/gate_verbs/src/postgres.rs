@@ -454,8 +454,7 @@ fn ending(finished: &Finished, kept: &[PathBuf], modelled: &[PathBuf]) -> String
     }
     match (kept, found) {
         ([recording, ..], _) => text + &next(&format!("sekisho replay {}", shell_word(recording))),
-        ([], Some(_)) => text,
-        ([], None) => text + &next("sekisho demo postgres"),
+        ([], _) => text,
     }
 }
 

@@ -888,11 +888,11 @@ mod tests {
         assert!(Unknown::Invalid.text().contains("nothing is recommended"));
         let parameter = calibration.parameters["knee"].clone();
         let shown = fit::value_and_region("knee", &parameter, Some(&calibration));
-        assert_eq!(shown, ["not known", "from 2.100 clients on"]);
+        assert_eq!(shown, ["not known", "from 2.1 clients on"]);
         // A fit says no more than where such a region begins.
         let least = Parameter { value: 2.1, interval: [2.1, 2.1], ..parameter };
         let shown = fit::value_and_region("knee-least", &least, Some(&calibration));
-        assert_eq!(shown, ["not known", "from 2.100 clients on"]);
+        assert_eq!(shown, ["not known", "from 2.1 clients on"]);
         calibration.parameters.remove("knee");
         calibration.parameters.insert("knee-least".into(), least);
         assert_eq!(unknown(false, &calibration), Some(Unknown::Knee(2.1)));

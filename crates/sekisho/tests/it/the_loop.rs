@@ -80,6 +80,10 @@ fn from_measurement_to_report() {
     assert_eq!(asked.code, 0, "{asked:?}");
     assert!(asked.out.starts_with("answered: most throughput at "), "{asked:?}");
     assert!(asked.out.contains("beyond the calibration: 24 clients"), "{asked:?}");
+    assert!(
+        asked.out.contains("8c 4r") && asked.out.contains("c are clients and r slots"),
+        "{asked:?}"
+    );
     let words = ["check", &later, "--prediction", "p.json"];
     let unclear = sekisho(&folder, &[&words[..], &["--slots", "5"]].concat());
     assert_eq!(unclear.code, 2, "{unclear:?}");

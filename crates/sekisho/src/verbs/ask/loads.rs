@@ -176,9 +176,22 @@ pub(crate) fn prediction_text(prediction: &Prediction) -> String {
         }
     }
     text + &paragraph(&format!(
-        "R is the mean response; intervals are in the stored prediction. Seed {}.",
+        "{}R is the mean response; intervals are in the stored prediction. Seed {}.",
+        letters(&prediction.points),
         prediction.seed
     ))
+}
+
+/// The letters that [`short_point`] puts behind its numbers, explained, where there are some.
+fn letters(points: &[Point]) -> String {
+    let has_clients = points.iter().any(|point| matches!(point.load, advise::Load::Clients(_)));
+    let has_slots = points.iter().any(|point| point.slots.is_some());
+    match (has_clients, has_slots) {
+        (true, true) => "At: c are clients and r slots. ".into(),
+        (true, false) => "At: c are clients. ".into(),
+        (false, true) => "At: r are slots. ".into(),
+        (false, false) => String::new(),
+    }
 }
 
 /// Answer in a line, and the error that the formula's numbers may have.
