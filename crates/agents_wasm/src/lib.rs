@@ -2,7 +2,7 @@
 //! and answers with the fields that change. It has no clock, no input, no output and nothing random, so the
 //! same messages lead to the same states again.
 //!
-//! Version 1 of the interface, [`ABI`]. A module exports
+//! Version 1 of the interface. A module exports
 //!
 //! | export | type | meaning |
 //! | --- | --- | --- |

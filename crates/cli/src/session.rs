@@ -39,7 +39,7 @@ impl Session {
     }
 
     /// From now on an interrupt sets a flag that long work looks at; a second one ends the program. One that comes
-    /// [at once](TOGETHER) behind it is the same: `timeout`, for one, sends each signal twice.
+    /// at most 300 ms behind it is the same: `timeout`, for one, sends each signal twice.
     ///
     /// # Errors
     /// If the system does not take the request.

@@ -1,6 +1,8 @@
 //! Agents whose messages are handled by a WebAssembly module: with the feature `wasm`, in the long suite. Without
 //! it such a file is refused.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop right there")]
+
 use std::fs;
 use std::path::Path;
 
