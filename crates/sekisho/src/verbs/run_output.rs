@@ -298,7 +298,17 @@ fn table(record: &RunRecord, noun: Noun, judgement: &Judgement) -> Table {
         Noun::Request => ["request", "size", "requests"],
         Noun::Script => ["script", "weight", "transactions"],
     };
-    let mut table = Table::new(&[&head[..], &["mean", "p50", "p95", "p99", "max"]].concat());
+    // The weight of a script alone says nothing, and would make the line longer than a terminal.
+    let is_alone = matches!(noun, Noun::Script) && judgement.classes.len() == 1;
+    let shown = |mut cells: Vec<String>| {
+        if is_alone {
+            cells.remove(1);
+        }
+        cells
+    };
+    let head = [&head[..], &["mean", "p50", "p95", "p99", "max"]].concat();
+    let head = shown(head.into_iter().map(str::to_owned).collect());
+    let mut table = Table::new(&head.iter().map(String::as_str).collect::<Vec<_>>());
     let varies = record.header.load.varies();
     // An interval is one of a steady state.
     let mean = |response: &measure::Estimate| match varies {
@@ -311,7 +321,7 @@ fn table(record: &RunRecord, noun: Noun, judgement: &Judgement) -> Table {
             at.and_then(|at| at.response)
                 .map_or("-".into(), |value| cli::text::quantile(value.mean))
         };
-        vec![
+        shown(vec![
             label(name),
             size,
             measures.completed.to_string(),
@@ -320,7 +330,7 @@ fn table(record: &RunRecord, noun: Noun, judgement: &Judgement) -> Table {
             quantile(0.95),
             quantile(0.99),
             measures.response_max_s.map_or("-".into(), cli::text::quantile),
-        ]
+        ])
     };
     for (spec, measures) in record.header.classes.iter().zip(&judgement.classes) {
         let second = match noun {

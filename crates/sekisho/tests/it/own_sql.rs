@@ -201,4 +201,11 @@ fn with_no_database_named_a_private_one_is_filled() {
         measure(&folder, &[&words[..], &["--init", "schema.sql", "-M", "simple"]].concat());
     assert!([0, 5].contains(&filled.code), "{filled:?}");
     assert!(filled.out.starts_with("measuring a private server (PostgreSQL "), "{filled:?}");
+    // The weight of a script alone broke the table at the width of a terminal.
+    let is_head = |line: &&str| line.trim_start().starts_with("script ");
+    let head = filled.out.lines().find(is_head).expect("there is a table");
+    assert!(!head.contains("weight") && head.contains("transactions"), "{filled:?}");
+    let is_row = |line: &&str| line.trim_start().starts_with("pay.sql ");
+    let row = filled.out.lines().find(is_row).expect("there is a row");
+    assert!(row.chars().count() <= 80, "{filled:?}");
 }
