@@ -4,6 +4,7 @@
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use postgres::{Private, Settings};
 use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
@@ -127,7 +128,8 @@ fn more_slots_than_a_database_gives_connections_are_refused_with_the_number() {
     let folder = scratch.join("");
     let listens = ["gate", "postgres", "--listen", "127.0.0.1:0", "--db"];
     let tried = |url: &str, rest: &[&str]| -> Ended {
-        sekisho(&folder, &[&listens[..], &[url], rest].concat())
+        // One that is not refused goes on until it is told to end.
+        start(&folder, &[&listens[..], &[url], rest].concat()).ended(Duration::from_secs(90))
     };
     let refused = tried(server.url().as_str(), &["--slots", "50"]);
     assert_eq!(refused.code, 2, "{refused:?}");

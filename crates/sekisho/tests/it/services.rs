@@ -3,8 +3,11 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use measure::{Course, LoadShape};
@@ -257,6 +260,63 @@ fn what_will_not_work_is_told_before_any_load() {
     let anyway = ["measure", "http", &none, "--clients", "1", "--requests", "5", "--warmup", "0s"];
     let anyway = sekisho(&folder, &[&anyway[..], &["--no-preflight"]].concat());
     assert!(anyway.code == 5 && anyway.out.contains("5 status4xx"), "{anyway:?}");
+}
+
+/// A server that answers each request with 404 at once, and the number of requests that it has had.
+fn without_documents() -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it has one");
+    let requests = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&requests);
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let count = Arc::clone(&count);
+            std::thread::spawn(move || {
+                let mut lines = BufReader::new(&client).lines().map_while(Result::ok);
+                while lines.any(|line| line.is_empty()) {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    let answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n";
+                    if (&client).write_all(answer).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    (address, requests)
+}
+
+/// A busy machine makes many tries late, and hardly all of twenty. A preflight that waits for a second makes each late.
+#[test]
+fn a_preflight_is_one_request_for_each_document_and_takes_less_than_a_second() {
+    let _live = alone();
+    let (scratch, (address, requests)) = (Scratch::new(), without_documents());
+    let url = format!("http://{address}/");
+    let words = [
+        "measure",
+        "http",
+        &url,
+        "--get",
+        "/b",
+        "--get",
+        "/c",
+        "--clients",
+        "1",
+        "--preflight",
+        "20s",
+    ];
+    let mut took = Vec::new();
+    for nth in 1..=20 {
+        let begun = Instant::now();
+        let ended = sekisho(&scratch.join(""), &words);
+        took.push(begun.elapsed());
+        assert!(ended.code == 2 && ended.err.contains("answered with 404"), "{ended:?}");
+        assert_eq!(requests.load(Ordering::SeqCst), 2 * nth, "{ended:?}");
+        if took.last() < Some(&Duration::from_secs(1)) {
+            return;
+        }
+    }
+    panic!("none of these was made in a second: {took:?}");
 }
 
 #[test]
