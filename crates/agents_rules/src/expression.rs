@@ -467,7 +467,7 @@ fn mapped(at: &IdedExpr, change: &dyn Fn(&IdedExpr) -> IdedExpr) -> IdedExpr {
 }
 
 /// The parts of an expression, but for those of a comprehension.
-fn children(expr: &Expr) -> Vec<&IdedExpr> {
+pub(crate) fn children(expr: &Expr) -> Vec<&IdedExpr> {
     match expr {
         Expr::Call(call) => call.target.iter().map(|it| &**it).chain(&call.args).collect(),
         Expr::List(list) => list.elements.iter().collect(),

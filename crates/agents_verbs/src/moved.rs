@@ -23,15 +23,21 @@ const BATCH: usize = 1_000;
 /// Most bytes of a request's body \[B\]; the server takes 4 MiB.
 const BATCH_BYTES: usize = 2 << 20;
 
-/// Write the states of all agents to a file, as JSON lines, or as a table if its name ends with .csv
+/// Write the states of all agents, or of those that meet a condition, to a file
+///
+/// JSON lines; or a table, if its name ends with .csv.
 #[derive(ClapArgs)]
 #[command(after_help = "\
 Examples:
   sekisho agents export agents.jsonl
-  sekisho agents export agents.csv")]
+  sekisho agents export agents.csv
+  sekisho agents export near.csv --where 'symbol == \"ACME\" && high < 110'")]
 pub(crate) struct ExportArgs {
     /// The file, which must not be there yet
     file: PathBuf,
+    /// Only agents whose state meets this condition, in the language of rules (CEL)
+    #[arg(long = "where", value_name = "CONDITION")]
+    filter: Option<String>,
     #[command(flatten)]
     server: ServerArgs,
 }
@@ -85,16 +91,21 @@ fn answer(
     Ok(verdict)
 }
 
-/// Gives the agents of a server to `take`, page by page.
+/// Gives the agents of a server that meet a filter to `take`, page by page.
 fn all(
     client: &Client,
+    filter: Option<&str>,
     mut take: impl FnMut(Vec<StateView>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let (mut partition, mut partitions) = (0, 1);
     while partition < partitions {
         let mut from: Option<String> = None;
         loop {
-            let query = query(&[("partition", Some(partition.to_string())), ("from", from)]);
+            let query = query(&[
+                ("partition", Some(partition.to_string())),
+                ("from", from),
+                ("where", filter.map(str::to_owned)),
+            ]);
             let page: AgentsAnswer = client.ask("GET", &format!("/agents{query}"), None, None)?;
             partitions = page.partitions;
             take(page.agents)?;
@@ -115,8 +126,8 @@ pub(crate) fn export(args: &ExportArgs, out: &mut dyn Write) -> Result<Verdict, 
     let file = File::create_new(&args.file).map_err(|error| wrong(&error))?;
     // A part of the agents would look like all of them.
     let agents = match is_table(&args.file) {
-        true => written_table(&client, file, &wrong),
-        false => written(&client, file, &wrong),
+        true => written_table(&client, args.filter.as_deref(), file, &wrong),
+        false => written(&client, args.filter.as_deref(), file, &wrong),
     };
     let agents = agents.inspect_err(|_| {
         drop(std::fs::remove_file(&args.file));
@@ -131,18 +142,20 @@ fn is_table(path: &Path) -> bool {
     path.extension().is_some_and(|it| it.eq_ignore_ascii_case("csv"))
 }
 
-/// Writes all agents, a line each; their number.
+/// Writes the agents, a line each; their number.
 fn written(
     client: &Client,
+    filter: Option<&str>,
     file: File,
     wrong: &dyn Fn(&dyn std::fmt::Display) -> Failure,
 ) -> Result<u64, Failure> {
-    lines(client, file, wrong, |one| serde_json::to_string(&one).expect("keys are texts"))
+    lines(client, filter, file, wrong, |one| serde_json::to_string(&one).expect("keys are texts"))
 }
 
-/// Writes all agents as a table, behind a line with the names of the fields; their number.
+/// Writes the agents as a table, behind a line with the names of the fields; their number.
 fn written_table(
     client: &Client,
+    filter: Option<&str>,
     mut file: File,
     wrong: &dyn Fn(&dyn std::fmt::Display) -> Failure,
 ) -> Result<u64, Failure> {
@@ -150,7 +163,7 @@ fn written_table(
     let head: Vec<&str> =
         std::iter::once("agent").chain(form.state.keys().map(String::as_str)).collect();
     writeln!(file, "{}", head.join(",")).map_err(|error| wrong(&error))?;
-    lines(client, file, wrong, |one| {
+    lines(client, filter, file, wrong, |one| {
         let cells = form.state.keys().map(|field| match one.state.get(field) {
             Some(Value::String(text)) => csv::written(Some(text)),
             Some(value) => value.to_string(),
@@ -165,13 +178,14 @@ fn written_table(
 /// Writes a line for each agent, durably; their number.
 fn lines(
     client: &Client,
+    filter: Option<&str>,
     file: File,
     wrong: &dyn Fn(&dyn std::fmt::Display) -> Failure,
     line: impl Fn(StateView) -> String,
 ) -> Result<u64, Failure> {
     let mut file = BufWriter::new(file);
     let mut agents = 0;
-    all(client, |states| {
+    all(client, filter, |states| {
         for one in states {
             agents += 1;
             writeln!(file, "{}", line(one)).map_err(|error| wrong(&error))?;

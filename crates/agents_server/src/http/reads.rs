@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use agents::{Agent, Key, LoadWay};
-use agents_rules::{Message, RuleAgent};
+use agents::{Agent, Key, LoadWay, Row};
+use agents_rules::{Filter, Message, RuleAgent};
 use agents_store::{Store, StoreError};
 use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
@@ -22,7 +22,9 @@ use crate::users::Reach;
 const ATTEMPTS: usize = 3;
 /// Time that a trial takes at most: a client waits for it.
 const TRIAL_MAX: Duration = Duration::from_secs(50);
-/// Agents of a page of the list of all.
+/// Parameters of the list of all.
+const LIST_PARAMETERS: [&str; 3] = ["partition", "from", "where"];
+/// Agents of a page of the list of all, before a filter.
 const LIST: usize = 1_000;
 
 impl Gateway {
@@ -57,12 +59,20 @@ impl Gateway {
         Ok(object(StatusCode::OK, &told))
     }
 
-    /// Those agents of a part of a partition whose user asks, with their states, in the order of their keys.
+    /// Those agents of a part of a partition whose user asks, and who meet the filter, with their states, in the
+    /// order of their keys.
     pub(super) async fn list(
         &self,
         query: &BTreeMap<String, String>,
         reach: &Reach,
     ) -> Result<Answer, Refused> {
+        // A filter that is misspelt would select all.
+        if let Some(other) = query.keys().find(|key| !LIST_PARAMETERS.contains(&key.as_str())) {
+            let known = LIST_PARAMETERS.join(", ");
+            return Err(Refused::bad(format!("unknown parameter `{other}`; known: {known}")));
+        }
+        let filter = query.get("where").map(|text| self.rules().filter(text)).transpose();
+        let filter = filter.map_err(|error| Refused::bad(error.to_string()))?;
         let partitions = self.partitions.len() as u64;
         let partition = number(query, "partition")?.unwrap_or(0);
         if partition >= partitions {
@@ -73,17 +83,21 @@ impl Gateway {
         let next = (rows.len() == LIST).then(|| rows.last().map(|(key, _)| key.0)).flatten();
         // As a text: programs that read JSON may have no whole numbers of 64 bits.
         let next = next.and_then(|key| key.checked_add(1)).map(|key| key.to_string());
-        let mut agents = Vec::new();
-        for (_, row) in rows {
-            let Some(state) = row.state else { continue };
-            let read = RuleAgent::decode(row.header.version, &state.cold, &state.hot);
-            let wrong = |cause: String| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, cause);
-            let read = read.map_err(|error| wrong(error.0))?;
-            if !reach.covers(read.name()) {
-                continue;
+        let reach = reach.clone();
+        let agents = match filter {
+            None => views(rows, &reach, None)?,
+            // Conditions take longer than states alone: they go to a thread that may be busy, one page at a time.
+            Some(filter) => {
+                let turn = timeout(ANSWER_WITHIN, self.questions.acquire()).await;
+                let _turn = turn.map_err(|_| Refused::later("another question takes long"))?;
+                let judged = move || views(rows, &reach, Some(&filter));
+                let judged = tokio::task::spawn_blocking(judged).await;
+                let wrong = |error: tokio::task::JoinError| {
+                    Refused::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
+                };
+                judged.map_err(wrong)??
             }
-            agents.push(StateView { agent: read.name().to_owned(), state: read.fields() });
-        }
+        };
         let told = AgentsAnswer { agents, next, partitions };
         Ok(object(StatusCode::OK, &told))
     }
@@ -186,4 +200,29 @@ impl Gateway {
             Err(error) => Err(Refused::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
         }
     }
+}
+
+/// The states of those rows that a user may see and that meet a filter.
+fn views(
+    rows: Vec<(Key, Row)>,
+    reach: &Reach,
+    filter: Option<&Filter>,
+) -> Result<Vec<StateView>, Refused> {
+    let mut agents = Vec::new();
+    for (_, row) in rows {
+        let Some(state) = row.state else { continue };
+        let read = RuleAgent::decode(row.header.version, &state.cold, &state.hot);
+        let wrong = |cause: String| Refused::new(StatusCode::INTERNAL_SERVER_ERROR, cause);
+        let mut read = read.map_err(|error| wrong(error.0))?;
+        if !reach.covers(read.name()) {
+            continue;
+        }
+        let one = StateView { agent: read.name().to_owned(), state: read.fields() };
+        let holds = filter.map_or(Ok(true), |filter| filter.holds(&mut read));
+        let untold = |cause| Refused::bad(format!("where: of agent `{}`: {cause}", one.agent));
+        if holds.map_err(untold)? {
+            agents.push(one);
+        }
+    }
+    Ok(agents)
 }

@@ -81,6 +81,18 @@ fn what_is_wrong_is_told() {
             "a range needs keys",
         ),
         ("PUT /agents/a", "{\"hihg\": 1}", 400, "unknown field `hihg`; did you mean `high`?"),
+        (
+            "GET /agents?where=hihg%3E1",
+            "",
+            400,
+            "where:1:1: unknown name `hihg`; did you mean `high`?",
+        ),
+        (
+            "GET /agents?were=high%3E1",
+            "",
+            400,
+            "unknown parameter `were`; known: partition, from, where",
+        ),
         ("PUT /agents/%zz", "{}", 400, "two digits follow %"),
         ("GET /nothing", "", 404, "known: /messages/NAME"),
         ("PATCH /agents/a", "", 405, "PATCH is not done"),

@@ -283,6 +283,15 @@ fn of_lists_a_user_gives_and_gets_its_own_agents_alone() {
     }
     assert_eq!(listed("acme"), [true, true, false, false]);
     assert_eq!(listed("other"), [false, false, false, true]);
+    // A filter that all meet shows no more than that.
+    let found = |user: &str, filter: &str| {
+        let line = |it| format!("GET /agents?partition={it}&where={filter}");
+        let pages: String = (0..2).map(|it| by(&server, user, &line(it), "").body).collect();
+        ["acme/a", "acme/b", "bob", "other/c"].map(|it| pages.contains(&format!("\"{it}\"")))
+    };
+    assert_eq!(found("root", "count==0"), [true; 4]);
+    assert_eq!(found("acme", "count==0"), [true, true, false, false]);
+    assert_eq!(found("acme", "count%3E0"), [false; 4]);
     for (query, status) in [
         ("", 403),
         ("?to=all", 403),

@@ -531,6 +531,28 @@ fn what_is_no_answer_of_agents_is_told_and_not_taken_for_none() {
     assert!(!folder.join("out.jsonl").exists(), "a part would look like all");
 }
 
+/// Of alice and of agents a0 to a2499, whose `high` is their number.
+fn those_who_meet_a_condition_are_exported(served: &Served, folder: &Path) {
+    let near = ["export", "near.jsonl", "--where", "high >= 10 && high < 12.5 && symbol == 'A'"];
+    assert_eq!(served.object(folder, &near, "agents-moved")["agents"], 4);
+    let text = fs::read_to_string(folder.join("near.jsonl")).unwrap();
+    let names = text.lines().map(|line| {
+        let one: Value = serde_json::from_str(line).unwrap();
+        one["agent"].as_str().unwrap().to_owned()
+    });
+    let names: std::collections::BTreeSet<String> = names.collect();
+    let wanted = ["a10", "a11", "a12", "alice"].map(str::to_owned);
+    assert_eq!(names, wanted.into(), "{text}");
+    let table = ["export", "near.csv", "--where", "symbol.startsWith('A') && high == 7"];
+    assert_eq!(served.object(folder, &table, "agents-moved")["agents"], 1);
+    let text = fs::read_to_string(folder.join("near.csv")).unwrap();
+    assert!(text.lines().count() == 2 && text.contains("\na7,"), "{text}");
+    let wrong = served.ask(folder, &["export", "no.csv", "--where", "hgih > 1"]);
+    let told = "where:1:1: unknown name `hgih`; did you mean `high`?";
+    assert!(wrong.code == 2 && flat(&wrong.err).contains(told), "{wrong:?}");
+    assert!(!folder.join("no.csv").exists(), "a table without agents would look like an answer");
+}
+
 /// All agents of all partitions come out, and go into a server with another number of partitions.
 #[test]
 fn agents_are_exported_and_imported() {
@@ -548,6 +570,7 @@ fn agents_are_exported_and_imported() {
     served.exported(&folder, "out.jsonl", 2_501);
     let again = served.ask(&folder, &["export", "out.jsonl"]);
     assert_eq!(again.code, 2, "nothing is written over: {again:?}");
+    those_who_meet_a_condition_are_exported(&served, &folder);
     fs::write(folder.join("wrong.jsonl"), format!("{lines}{{\"agent\":\"b\"}}\n")).unwrap();
     let wrong = served.ask(&folder, &["import", "wrong.jsonl", "--dry-run"]);
     assert!(

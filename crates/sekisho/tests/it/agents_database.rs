@@ -265,3 +265,45 @@ fn a_table_that_is_no_source_is_told_with_the_way_out() {
         sekisho(&folder, &["agents", "serve", "rules.toml", "--source-table", "tick=ticks:id"]);
     assert!(without.code == 2 && flat(&without.err).contains("--source-db"), "{without:?}");
 }
+
+/// The statements of the manual find by SQL those whom a filter finds, where a server has its agents in PostgreSQL.
+#[test]
+fn agents_are_a_table_that_sql_asks() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let url = made("agents_by_sql");
+    fs::write(folder.join("rules.toml"), RULES).unwrap();
+    let line = format!("sekisho agents serve rules.toml --listen 127.0.0.1:0 --db '{url}'");
+    let running = shell(&folder, &line);
+    let address = address(&running);
+    let declared: Vec<String> = (0..200)
+        .map(|n| {
+            let symbol = ["ACME", "B"][n % 2];
+            format!(r#"{{"agent":"é{n}","state":{{"symbol":"{symbol}","high":{n}}}}}"#)
+        })
+        .collect();
+    let body = format!("[{}]", declared.join(","));
+    assert_eq!(request(&address, "POST /agents", &[], &body).unwrap().0, 202);
+    let manual = fs::read_to_string("../../docs/agents-rules.md").unwrap();
+    let sql = manual.split("```sql\n").nth(1).expect("it is there").split("```").next().unwrap();
+    let (view, select) = sql.split_once(";\n").expect("two statements");
+    ask(&url, view).unwrap();
+    let until = Instant::now() + PATIENCE;
+    while ask(&url, "select count(*) from agents").unwrap() != ["200"] {
+        assert!(Instant::now() < until, "{body}");
+        thread::sleep(Duration::from_millis(20));
+    }
+    let mut by_sql = ask(&url, select).unwrap();
+    by_sql.sort();
+    assert_eq!(by_sql.len(), 55, "even numbers below 110");
+    let filter = r#"symbol == "ACME" && high < 110"#;
+    let words = ["agents", "export", "near.csv", "--where", filter];
+    let exported =
+        sekisho(&folder, &[&words[..], &["--url", &format!("http://{address}")]].concat());
+    assert_eq!(exported.code, 0, "{exported:?}");
+    let text = fs::read_to_string(folder.join("near.csv")).unwrap();
+    let names = text.lines().skip(1).map(|line| line.split(',').next().unwrap().to_owned());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    assert_eq!(names, by_sql);
+}
