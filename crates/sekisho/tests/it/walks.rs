@@ -470,3 +470,22 @@ fn a_report_is_never_green_over_a_failed_expectation() {
     let object = &listed.objects()[0];
     assert_eq!(object["expectations"].as_array().map(Vec::len), Some(3), "{listed:?}");
 }
+
+/// The story: of runs behind a gate of 4 slots the page advised 15, as if it knew the server.
+#[test]
+fn slots_are_advised_for_runs_without_a_gate_alone() {
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    for clients in [1, 4, 16] {
+        records::write(&folder.join(format!("{clients}.jsonl")), &records::record(clients));
+    }
+    let reported = typed(&folder, "sekisho report 1.jsonl 4.jsonl 16.jsonl");
+    assert_eq!(reported.code, 0, "{reported:?}");
+    let page = fs::read_to_string(folder.join("report.html")).expect("it was written");
+    for wanted in [
+        "advised, if the runs reached the server itself: a gate of",
+        "the runs do not tell whether a gate or a pool of connections was before the server",
+    ] {
+        assert!(page.contains(wanted), "no `{wanted}`");
+    }
+}

@@ -21,6 +21,9 @@ pub(crate) struct Answer {
 
 /// Slots with which so little less is served than with others are as good.
 const AS_GOOD: f64 = 0.98;
+/// The end of advice from runs alone: a client does not see what is between it and the server.
+const BEHIND_A_GATE: &str = "the runs do not tell whether a gate or a pool of connections was before the server: if one was, \
+     they show its slots and its queue, and no number of slots is advised";
 /// Utilisation from which on a part is saturated.
 const SATURATED: f64 = 0.9;
 
@@ -66,10 +69,11 @@ pub(crate) fn of_runs(runs: &[RunRecord]) -> Answer {
         let slots = if peak { knee.round() } else { knee.ceil() };
         let why = if peak { "with more it serves less" } else { "with more they wait inside" };
         answer.lines.push(format!(
-            "advised: a gate of {} before the server; {why}. `sekisho fit` and `sekisho ask` say what \
-             would be",
+            "advised, if the runs reached the server itself: a gate of {} before it; {why}. `sekisho fit` \
+             and `sekisho ask` say what would be",
             number_of(slots as u32)
         ));
+        answer.lines.push(BEHIND_A_GATE.to_owned());
     }
     answer
 }
