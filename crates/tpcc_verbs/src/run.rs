@@ -127,7 +127,8 @@ pub(super) fn text(
         verified_text(kept.verified.as_ref()),
         paragraph(&format!("record: {}", kept.path.display())),
         written(report),
-        next(&next_command(run, given)),
+        next(&next_command(run, given))
+            + &given.map_or(String::new(), |(database, _)| database.password_told()),
     ]
     .concat()
 }
