@@ -12,6 +12,8 @@ mod init;
 #[cfg(feature = "wasm")]
 mod modules;
 mod moved;
+#[cfg(feature = "parquet")]
+mod parquet_file;
 mod reload;
 mod serve;
 mod user;

@@ -1,4 +1,4 @@
-//! `sekisho agents export` and `import`: the states of all agents as JSON lines, or as a table (CSV).
+//! `sekisho agents export` and `import`: the states of all agents as JSON lines, or as a table (CSV, Parquet).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -17,6 +17,8 @@ use serde_json::Value;
 
 use crate::client::{Client, ServerArgs};
 use crate::csv::{self, Cell, Rows, Wrong};
+#[cfg(feature = "parquet")]
+use crate::parquet_file;
 
 /// Agents that are declared with one request.
 const BATCH: usize = 1_000;
@@ -25,7 +27,7 @@ const BATCH_BYTES: usize = 2 << 20;
 
 /// Write the states of all agents, or of those that meet a condition, to a file
 ///
-/// JSON lines; or a table, if its name ends with .csv.
+/// JSON lines; a table if its name ends with .csv or, in a build with `--features parquet`, with .parquet.
 #[derive(ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -52,8 +54,8 @@ Examples:
   sekisho agents import agents.jsonl --dry-run
   sekisho agents import agents.csv")]
 pub(crate) struct ImportArgs {
-    /// The file: in each line {"agent": NAME, "state": {...}}; or, if its name ends with .csv, a table whose
-    /// first line is agent,FIELD,FIELD
+    /// The file: in each line {"agent": NAME, "state": {...}}; or, if its name ends with .csv or .parquet, a table
+    /// with the columns agent,FIELD,FIELD
     file: PathBuf,
     /// Read the file, and declare nothing
     #[arg(long)]
@@ -120,14 +122,17 @@ fn all(
 }
 
 pub(crate) fn export(args: &ExportArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let form = FileForm::of(&args.file)?;
     let client = Client::new(&args.server)?;
     let name = args.file.display().to_string();
     let wrong = |error: &dyn std::fmt::Display| Failure::Machine(format!("{name}: {error}"));
     let file = File::create_new(&args.file).map_err(|error| wrong(&error))?;
     // A part of the agents would look like all of them.
-    let agents = match is_table(&args.file) {
-        true => written_table(&client, args.filter.as_deref(), file, &wrong),
-        false => written(&client, args.filter.as_deref(), file, &wrong),
+    let filter = args.filter.as_deref();
+    let agents = match form {
+        FileForm::Lines => written(&client, filter, file, &wrong),
+        FileForm::Csv => written_table(&client, filter, file, &wrong),
+        FileForm::Parquet => written_parquet(&client, filter, file, &wrong),
     };
     let agents = agents.inspect_err(|_| {
         drop(std::fs::remove_file(&args.file));
@@ -137,9 +142,104 @@ pub(crate) fn export(args: &ExportArgs, out: &mut dyn Write) -> Result<Verdict, 
     answer(&args.server, &Moved { file: name.clone(), agents, is_dry: false }, &text, out)
 }
 
-/// True for the name of a table.
-fn is_table(path: &Path) -> bool {
-    path.extension().is_some_and(|it| it.eq_ignore_ascii_case("csv"))
+/// The form of a file, which its name tells.
+#[derive(Clone, Copy)]
+enum FileForm {
+    Lines,
+    Csv,
+    Parquet,
+}
+
+impl FileForm {
+    /// The form of a file of this name; refused is one that this build does not know.
+    fn of(path: &Path) -> Result<FileForm, Failure> {
+        let ends = |with: &str| path.extension().is_some_and(|it| it.eq_ignore_ascii_case(with));
+        match () {
+            () if ends("csv") => Ok(FileForm::Csv),
+            () if !ends("parquet") => Ok(FileForm::Lines),
+            () if cfg!(feature = "parquet") => Ok(FileForm::Parquet),
+            () => Err(Failure::Usage(format!(
+                "{}: this build neither writes nor reads Parquet files; name a file that ends with .csv or \
+                 .jsonl, or build it with `cargo install --path crates/sekisho --features parquet`",
+                path.display()
+            ))),
+        }
+    }
+}
+
+/// Writes the agents as a Parquet file; their number.
+#[cfg(feature = "parquet")]
+fn written_parquet(
+    client: &Client,
+    filter: Option<&str>,
+    file: File,
+    wrong: &dyn Fn(&dyn std::fmt::Display) -> Failure,
+) -> Result<u64, Failure> {
+    let form: RulesAnswer = client.ask("GET", "/rules", None, None)?;
+    let told = |cause: String| wrong(&cause);
+    let mut writer = parquet_file::Writer::new(file, &form.state).map_err(told)?;
+    let mut agents = 0;
+    all(client, filter, |states| {
+        agents += states.len() as u64;
+        states.into_iter().try_for_each(|one| writer.push(one)).map_err(told)
+    })?;
+    let file = writer.end().map_err(told)?;
+    file.sync_all().map_err(|error| wrong(&error))?;
+    Ok(agents)
+}
+
+#[cfg(not(feature = "parquet"))]
+fn written_parquet(
+    _: &Client,
+    _: Option<&str>,
+    _: File,
+    _: &dyn Fn(&dyn std::fmt::Display) -> Failure,
+) -> Result<u64, Failure> {
+    unreachable!("such a file was refused before")
+}
+
+/// Reads a Parquet file, agent by agent, with the kinds that the server's rules give to its fields.
+#[cfg(feature = "parquet")]
+fn read_parquet(
+    client: &Client,
+    path: &Path,
+    take: &mut dyn FnMut(StateView) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let name = path.display();
+    if !path.is_file() {
+        let cause = "a Parquet file is read from its end: it is a file, and no pipe or folder";
+        return Err(Failure::Usage(format!("cannot read {name}: {cause}")));
+    }
+    let cannot = |error| Failure::Usage(format!("cannot read {name}: {error}"));
+    let file = File::open(path).map_err(cannot)?;
+    let form: RulesAnswer = client.ask("GET", "/rules", None, None)?;
+    let mut rows: HashMap<String, u64> = HashMap::new();
+    let mut failed = None;
+    let read = parquet_file::read(file, &form.state, |at, one| {
+        if let Some(first) = rows.insert(one.agent.clone(), at) {
+            let shown: String = one.agent.chars().take(80).collect();
+            return Err(format!(
+                "`{shown}` stands there twice, in row {first} too: remove one of them"
+            ));
+        }
+        take(one).map_err(|failure| {
+            failed = Some(failure);
+            String::new()
+        })
+    });
+    match (failed, read) {
+        (Some(failure), _) => Err(failure),
+        (None, read) => read.map_err(|cause| Failure::Usage(format!("{name}: {cause}"))),
+    }
+}
+
+#[cfg(not(feature = "parquet"))]
+fn read_parquet(
+    _: &Client,
+    _: &Path,
+    _: &mut dyn FnMut(StateView) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    unreachable!("such a file was refused before")
 }
 
 /// Writes the agents, a line each; their number.
@@ -309,15 +409,17 @@ fn agent(row: &[Cell], fields: &[String], form: &RulesAnswer) -> Result<StateVie
 }
 
 pub(crate) fn import(args: &ImportArgs, out: &mut dyn Write) -> Result<Verdict, Failure> {
+    let form = FileForm::of(&args.file)?;
     let client = Client::new(&args.server)?;
     if !args.dry_run {
         // A server that is not there is told at once.
         let _: AgentsAnswer = client.ask("GET", "/agents", None, None)?;
     }
     let name = args.file.display().to_string();
-    let read = |take: &mut dyn FnMut(StateView) -> Result<(), Failure>| match is_table(&args.file) {
-        true => read_table(&client, &args.file, take),
-        false => read_lines(&args.file, take),
+    let read = |take: &mut dyn FnMut(StateView) -> Result<(), Failure>| match form {
+        FileForm::Lines => read_lines(&args.file, take),
+        FileForm::Csv => read_table(&client, &args.file, take),
+        FileForm::Parquet => read_parquet(&client, &args.file, take),
     };
     // A file that is wrong in its last line declares nothing. A pipe can be read but once.
     if !args.dry_run && args.file.is_file() {

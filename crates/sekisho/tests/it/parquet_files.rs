@@ -22,6 +22,23 @@ fn a_build_that_writes_none_says_so_at_once() {
     assert!(!scratch.join("s.csv").exists(), "nothing was done");
 }
 
+/// Without the feature no file of agents is made or read, and no server is asked.
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn agents_are_not_moved_by_a_build_without_parquet() {
+    let scratch = Scratch::new();
+    fs::write(scratch.join("in.parquet"), "PAR1").expect("a folder of our own");
+    for (verb, file) in [("export", "out.PARQUET"), ("import", "in.parquet")] {
+        let ended = sekisho(&scratch.join(""), &["agents", verb, file]);
+        assert_eq!((ended.code, &*ended.out), (2, ""), "{ended:?}");
+        let message = ended.err.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(message.contains(file), "{message}");
+        assert!(message.contains("neither writes nor reads Parquet files"), "{message}");
+        assert!(message.contains(".csv") && message.contains("--features parquet"), "{message}");
+    }
+    assert!(!scratch.join("out.PARQUET").exists(), "nothing was made");
+}
+
 #[cfg(feature = "parquet")]
 mod written {
     use parquet::file::reader::{FileReader, SerializedFileReader};
