@@ -100,6 +100,8 @@ pub struct Size {
     pub requests: u64,
     /// Connections of a client.
     pub connections: u32,
+    /// Time from the start that rates and response times leave out: it opens the connections.
+    pub warmup: Duration,
     /// The time after which the run is cut off.
     pub longest: Duration,
     /// The seed of all chance.
@@ -117,8 +119,12 @@ pub struct Client {
     pub failed: u64,
     /// Time of all requests \[s\].
     pub elapsed_s: f64,
-    /// Response times.
+    /// Response times after the warm-up.
     pub response: Histogram,
+    /// Requests after the warm-up that were answered so.
+    pub settled: u64,
+    /// Time of all requests after the warm-up \[s\].
+    pub settled_s: f64,
     /// Processor time of the load engine \[s\].
     cpu_s: f64,
     /// True if it was cut off before all requests were made.
@@ -162,6 +168,8 @@ impl Pressed {
             appended: 0,
             failed: 0,
             elapsed_s: 1.0,
+            settled: rate as u64,
+            settled_s: 1.0,
             response: Histogram::default(),
             cpu_s: 0.0,
             was_cut: false,
@@ -202,7 +210,13 @@ impl Pressed {
         self.completed() as f64 / self.elapsed_s
     }
 
-    /// Response times of all clients.
+    /// Requests a second of each client after its warm-up, added up.
+    pub fn settled_rate(&self) -> f64 {
+        let rates = self.clients.iter().filter(|client| client.settled > 0);
+        rates.map(|client| client.settled as f64 / client.settled_s).sum()
+    }
+
+    /// Response times of all clients, after the warm-up.
     pub fn response(&self) -> Histogram {
         let mut all = Histogram::default();
         self.clients.iter().for_each(|client| all.merge(&client.response));
@@ -267,18 +281,29 @@ fn client(plan: &Plan, size: &Size, interrupt: &AtomicBool) -> Result<Client, Ru
         appended: 0,
         failed: 0,
         elapsed_s: 0.0,
+        settled: 0,
+        settled_s: 0.0,
         response: Histogram::default(),
         cpu_s: 0.0,
         was_cut: false,
         warnings: Vec::new(),
     };
     let append = plan.classes().iter().position(|class| class.name == APPEND);
+    let warmup_s = size.warmup.as_secs_f64();
     let summary = run(plan, &enough, &mut |interval| {
+        // An interval ends with the warm-up, whatever its length. What was acknowledged counts from the start.
+        let is_settled = interval.start_s >= warmup_s - 1e-9;
+        if is_settled {
+            found.settled_s += interval.length_s;
+        }
         for (number, class) in interval.classes.iter().enumerate() {
             found.completed += class.completed;
             found.appended += if append == Some(number) { class.completed } else { 0 };
             found.failed += class.errors.values().sum::<u64>();
-            found.response.merge(&class.total);
+            if is_settled {
+                found.settled += class.completed;
+                found.response.merge(&class.total);
+            }
         }
         found.cpu_s += interval.generator.thread_cpu_s.iter().sum::<f64>();
         if begun.elapsed() > size.longest || interrupt.load(Ordering::Relaxed) {
@@ -359,6 +384,7 @@ fn plans(site: &Site, mix: Mix, choice: Threads, size: Size) -> Result<Vec<Plan>
         spec.order = Order::Random;
         spec.threads = 2.min(size.connections);
         spec.interval = Duration::from_millis(250);
+        spec.warmup = size.warmup;
         spec.seed = size.seed.wrapping_mul(1_000).wrapping_add(u64::from(number));
         Plan::new(spec).map_err(Failure::defect)
     };
@@ -391,6 +417,16 @@ mod tests {
             assert!((appends / (pages + appends) - share).abs() < 1e-12, "{}", mix.word());
             assert!(all.iter().all(|request| request.weight > 0));
         }
+    }
+
+    /// A page is answered after the warm-up by nobody who was only there before it.
+    #[test]
+    fn a_rate_after_the_warm_up_is_of_what_came_after_it() {
+        let mut pressed = Pressed::of_rate(900.0);
+        (pressed.clients[0].settled, pressed.clients[0].settled_s) = (600, 0.5);
+        assert_eq!((pressed.rate(), pressed.settled_rate()), (900.0, 1_200.0));
+        (pressed.clients[0].settled, pressed.clients[0].settled_s) = (0, 0.0);
+        assert_eq!(pressed.settled_rate(), 0.0);
     }
 
     #[test]

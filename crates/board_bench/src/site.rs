@@ -169,6 +169,7 @@ impl Site {
             clients: 1,
             requests: THREADS as u64 * MESSAGES,
             connections: 20,
+            warmup: Duration::ZERO,
             longest: Duration::from_secs(30),
             seed: site.spec.seed,
         };

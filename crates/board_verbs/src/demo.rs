@@ -371,6 +371,7 @@ pub fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result<Verdic
                     clients: 1,
                     requests: args.requests,
                     connections: args.connections,
+                    warmup: Duration::ZERO,
                     longest: LONGEST,
                     seed: round_seed(args.seed, round),
                 };

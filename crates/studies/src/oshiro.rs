@@ -55,7 +55,11 @@ pub fn plan(extent: Extent, more: &[&'static str], seconds: f64) -> String {
              requests and 10 to 45 clients in steps of 5 (`--full`)"
         }
     };
-    let most = about(f64::from(runs) * (seconds + 0.5) + 30.0);
+    let most = about(
+        f64::from(runs) * (seconds + 0.5)
+            + f64::from(scale.runs_of_one()) * experiment::ONE_S
+            + 18.0,
+    );
     format!(
         "oshiro, experiment 1, {name}: {} clients at once, each with {} keep-alive connections and {} \
          requests, four mixes on {}, {} rounds, {runs} runs of at most {seconds} s: {most} at most.",
@@ -78,7 +82,7 @@ pub fn reproduce(
 ) -> Result<Reproduced, Failure> {
     let scale = Scale::of(measuring.extent, &programs.more);
     board_bench::preflight(scale.connections())?;
-    measuring.begin(u64::from(scale.runs()) + model::RUNS)?;
+    measuring.begin(u64::from(scale.runs() + scale.runs_of_one()))?;
     let experiment = Experiment::run(&scale, programs, measuring)?;
     let models = model::models(&experiment, measuring)?;
     let judged = judge::judge(registry, &experiment, &models);

@@ -17,8 +17,12 @@ pub(super) const CONNECTIONS: u32 = 20;
 pub(super) const STORES: [&str; 3] = ["jungle", "sqlite", "postgres"];
 /// Connections of the runs that the model is fitted to.
 pub(super) const FEW: [u32; 3] = [1, 4, 20];
-/// Length of each of them \[s\].
-const FEW_S: f64 = 1.0;
+/// Time that opens the connections of a run of one client program, before its rate is measured.
+const WARMUP: Duration = Duration::from_millis(500);
+/// Time for which it is measured.
+const MEASURED: Duration = Duration::from_secs(1);
+/// The longest of such a run with its beginning and end \[s\].
+pub(super) const ONE_S: f64 = 2.0;
 /// Rounds, in each of which every store has its turn. A single one has no slowest and fastest, so that every rate would
 /// decide: there are two at least, in every setting.
 pub(super) const ROUNDS: usize = 2;
@@ -45,6 +49,11 @@ impl Scale {
             }
             Extent::Small => Self { stores, clients: vec![10, 25, 45], requests: 500 },
         }
+    }
+
+    /// Runs of one client program, to which the model is fitted and against which it is held.
+    pub(super) fn runs_of_one(&self) -> u32 {
+        (Mix::ALL.len() * (FEW.len() + ROUNDS * self.clients.len())) as u32
     }
 
     pub(super) fn runs(&self) -> u32 {
@@ -120,12 +129,13 @@ impl Point {
     }
 }
 
-/// A run of few connections on Jungle, to which the model is fitted.
+/// A run of one client program on Jungle, after its connections were opened. The model is fitted to those of few
+/// connections, and held against those of many.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Few {
+pub(super) struct One {
     pub(super) mix: Mix,
     pub(super) connections: u32,
-    /// Requests that were answered.
+    /// Requests that were answered after its connections were opened.
     pub(super) completed: u64,
     pub(super) failed: u64,
     pub(super) rate: f64,
@@ -138,7 +148,10 @@ pub(super) struct Few {
 #[derive(Debug)]
 pub(super) struct Experiment {
     pub(super) points: Vec<Point>,
-    pub(super) few: Vec<Few>,
+    /// Runs of one client program with few connections.
+    pub(super) few: Vec<One>,
+    /// Runs of one client program with as many connections as all clients of the points, in rounds.
+    pub(super) many: Vec<One>,
     /// Contents of each store at the end.
     pub(super) kept: Vec<(&'static str, Kept)>,
     /// Processors of this machine.
@@ -169,7 +182,9 @@ impl Experiment {
             sites.push(Site::start(spec, measuring.interrupt())?);
         }
         // What few connections see comes first: the model predicts what follows.
-        let few = few(&mut sites[0], measuring)?;
+        let few = of_one(&mut sites[0], &FEW, 1, measuring)?;
+        let connections: Vec<u32> = scale.clients.iter().map(|n| n * CONNECTIONS).collect();
+        let many = of_one(&mut sites[0], &connections, ROUNDS, measuring)?;
         let points = points(&mut sites, scale, measuring)?;
         let settings = sites.iter().map(|site| site.started().setting.clone());
         let settings =
@@ -178,7 +193,7 @@ impl Experiment {
         let kept = sites.into_iter().map(|site| Ok((site.store(), site.stop()?)));
         let kept = kept.collect::<Result<_, Failure>>()?;
         let requests = scale.requests;
-        Ok(Self { points, few, kept, processors, settings, load_before, requests })
+        Ok(Self { points, few, many, kept, processors, settings, load_before, requests })
     }
 
     /// A point, if it was measured.
@@ -193,12 +208,31 @@ impl Experiment {
     /// Requests that failed in all runs.
     pub(super) fn failed(&self) -> u64 {
         let points: u64 = self.points.iter().map(Point::failed).sum();
-        points + self.few.iter().map(|few| few.failed).sum::<u64>()
+        points + self.few.iter().chain(&self.many).map(|one| one.failed).sum::<u64>()
+    }
+
+    /// Runs of one program with as many connections as so many clients have, a round after the other.
+    pub(super) fn of_one(&self, mix: Mix, clients: u32) -> impl Iterator<Item = &One> {
+        let connections = clients * CONNECTIONS;
+        self.many.iter().filter(move |one| one.mix == mix && one.connections == connections)
+    }
+
+    /// Requests a second of one program with as many connections as so many clients have: of the slowest round and of
+    /// the fastest.
+    pub(super) fn rates_of_one(&self, mix: Mix, clients: u32) -> [f64; 2] {
+        let rates = || self.of_one(mix, clients).map(|one| one.rate);
+        [rates().fold(f64::INFINITY, f64::min), rates().fold(0.0, f64::max)]
+    }
+
+    /// Mean response of one program with as many connections as so many clients have \[s\].
+    pub(super) fn response_of_one(&self, mix: Mix, clients: u32) -> f64 {
+        let rounds = self.of_one(mix, clients).count();
+        self.of_one(mix, clients).map(|one| one.response_s).sum::<f64>() / rounds as f64
     }
 
     /// Name of a run of which nothing was answered.
     pub(super) fn unanswered(&self) -> Option<String> {
-        let mut few = self.few.iter().filter(|few| few.completed == 0);
+        let mut few = self.few.iter().chain(&self.many).filter(|one| one.completed == 0);
         let mut points = self
             .points
             .iter()
@@ -253,27 +287,36 @@ impl Experiment {
     }
 }
 
-fn few(site: &mut Site, measuring: &Measuring) -> Result<Vec<Few>, Failure> {
+/// Runs of one client program on Jungle, in rounds of all mixes and numbers of connections.
+fn of_one(
+    site: &mut Site,
+    connections: &[u32],
+    rounds: usize,
+    measuring: &Measuring,
+) -> Result<Vec<One>, Failure> {
     let mut all = Vec::new();
-    for mix in Mix::ALL {
-        for connections in FEW {
+    for round in 0..rounds {
+        for (mix, &connections) in
+            Mix::ALL.iter().flat_map(|mix| connections.iter().map(move |one| (*mix, one)))
+        {
             let step = format!("{} with {connections} connections on jungle", mix.word());
             measuring.step(&step)?;
             let size = Size {
                 clients: 1,
                 requests: 10_000_000,
                 connections,
-                longest: Duration::from_secs_f64(FEW_S),
-                seed: measuring.seed,
+                warmup: WARMUP,
+                longest: WARMUP + MEASURED,
+                seed: round_seed(measuring.seed, round),
             };
             let seen = press(site, mix, Threads::Uniform, size, measuring.interrupt())?;
             measuring.done(&step)?;
-            all.push(Few {
+            all.push(One {
                 mix,
                 connections,
-                completed: seen.completed(),
+                completed: seen.clients.iter().map(|client| client.settled).sum(),
                 failed: seen.failed(),
-                rate: seen.rate(),
+                rate: seen.settled_rate(),
                 response_s: seen.response().mean_s(),
                 cpu_s: seen.server_cpu_s + seen.generator_cpu_s,
             });
@@ -296,6 +339,7 @@ fn points(sites: &mut [Site], scale: &Scale, measuring: &Measuring) -> Result<Ve
                         clients,
                         requests: scale.requests,
                         connections: CONNECTIONS,
+                        warmup: Duration::ZERO,
                         longest: measuring.length(),
                         seed: round_seed(measuring.seed, round),
                     };

@@ -86,30 +86,38 @@ fn rate(experiment: &Experiment, mix: Mix, model: Option<&Model>) -> Result<Figu
     }
     let predicted = model.and_then(|model| model.predicted.as_ref().ok());
     if let Some(predicted) = predicted {
+        let dots = experiment.clients().into_iter().map(|clients| {
+            let [slow, fast] = experiment.rates_of_one(mix, clients);
+            (f64::from(clients), f64::midpoint(slow, fast), slow, fast)
+        });
+        curves = curves.series(Series::measured(ONE, dots));
         let line = predicted.iter().map(|one| (f64::from(one.clients), one.rates[1]));
         curves = curves.series(Series::line(PREDICTED, line).hue(0));
     }
     let title = format!("{}: requests a second", mix.word());
     drawn::figure(&title, curves, |drawn| {
-        let measured = drawn.row(STORES[0]);
         let Some(predicted) = drawn.rows().iter().find(|row| row.name == PREDICTED) else {
             return format!(
                 "Slowest and fastest round. {} Nothing is predicted: no scenario was fitted.",
                 drawn.spread("clients", "1/s")
             );
         };
-        let off = predicted.over(measured).map(|ratio| ratio - 1.0);
+        let off = predicted.over(drawn.row(ONE)).map(|ratio| ratio - 1.0);
         let worst = off.fold(0.0_f64, |all, one| if one.abs() > all.abs() { one } else { all });
         format!(
-            "Slowest and fastest round. The line is predicted for Jungle from few connections, and off by at \
-             most {:+.0} %.",
-            worst * 100.0
+            "Slowest and fastest round. The line is predicted for Jungle and as many connections of one program from \
+             few connections, and off by at most {:+.0} %. The {} clients are programs with their beginnings: {}.",
+            worst * 100.0,
+            STORES[0],
+            from_to(drawn.row(STORES[0]))
         )
     })
 }
 
 /// Name of the line of the model.
 const PREDICTED: &str = "jungle, predicted";
+/// Name of what it is held against.
+const ONE: &str = "jungle, one program";
 
 fn table(experiment: &Experiment) -> Result<Table, Failure> {
     let heads = [

@@ -5,11 +5,8 @@ use advise::{FitError, FitOptions, Load, LoadPoint, Question, SourceFit};
 use board_bench::Mix;
 use cli::{Failure, store};
 
-use super::experiment::{CONNECTIONS, Experiment, FEW, Few};
+use super::experiment::{CONNECTIONS, Experiment, One};
 use crate::measuring::Measuring;
-
-/// Runs that the model is fitted to.
-pub(super) const RUNS: u64 = (Mix::ALL.len() * FEW.len()) as u64;
 
 /// A number of clients, predicted.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,7 +54,7 @@ pub(super) fn models(
     measuring: &Measuring,
 ) -> Result<Vec<Model>, Failure> {
     let model = |mix| {
-        let few: Vec<&Few> = experiment.few.iter().filter(|few| few.mix == mix).collect();
+        let few: Vec<&One> = experiment.few.iter().filter(|few| few.mix == mix).collect();
         let last = few.last().expect("each mix has its runs of few connections");
         let cpu_s = last.cpu_s / experiment.processors as f64;
         let (demand_s, predicted) = match fitted(&few, measuring.seed) {
@@ -70,8 +67,8 @@ pub(super) fn models(
     Mix::ALL.into_iter().map(model).collect()
 }
 
-fn fitted(few: &[&Few], seed: u64) -> Result<SourceFit, Unpredicted> {
-    let point = |(at, few): (usize, &&Few)| LoadPoint {
+fn fitted(few: &[&One], seed: u64) -> Result<SourceFit, Unpredicted> {
+    let point = |(at, few): (usize, &&One)| LoadPoint {
         line: at + 1,
         clients: f64::from(few.connections),
         throughput: few.rate,
@@ -127,9 +124,9 @@ mod tests {
     /// Commits that share a sync: 20 connections get more than 20 times what one gets, which no queue does.
     #[test]
     fn commits_that_share_a_sync_are_no_queue() {
-        let few: Vec<Few> = [(1, 100.0), (4, 380.0), (20, 6_000.0)]
+        let few: Vec<One> = [(1, 100.0), (4, 380.0), (20, 6_000.0)]
             .into_iter()
-            .map(|(connections, rate)| Few {
+            .map(|(connections, rate)| One {
                 mix: Mix::W100,
                 connections,
                 completed: rate as u64,
@@ -149,9 +146,9 @@ mod tests {
     /// A station of 100 us behind 50 us of delay: many connections get 10,000 a second, whatever their number.
     #[test]
     fn few_connections_of_a_queue_predict_many() {
-        let few: Vec<Few> = [(1, 6_667.0), (4, 10_000.0), (20, 10_000.0)]
+        let few: Vec<One> = [(1, 6_667.0), (4, 10_000.0), (20, 10_000.0)]
             .into_iter()
-            .map(|(connections, rate)| Few {
+            .map(|(connections, rate)| One {
                 mix: Mix::R100,
                 connections,
                 completed: rate as u64,
