@@ -535,17 +535,17 @@ fn what_is_no_answer_of_agents_is_told_and_not_taken_for_none() {
 fn those_who_meet_a_condition_are_exported(served: &Served, folder: &Path) {
     let near = ["export", "near.jsonl", "--where", "high >= 10 && high < 12.5 && symbol == 'A'"];
     assert_eq!(served.object(folder, &near, "agents-moved")["agents"], 4);
-    let text = fs::read_to_string(folder.join("near.jsonl")).unwrap();
+    let text = fs::read_to_string(folder.join("near.jsonl")).expect("it was written");
     let names = text.lines().map(|line| {
-        let one: Value = serde_json::from_str(line).unwrap();
-        one["agent"].as_str().unwrap().to_owned()
+        let one: Value = serde_json::from_str(line).expect("a line is JSON");
+        one["agent"].as_str().expect("it has a name").to_owned()
     });
     let names: std::collections::BTreeSet<String> = names.collect();
     let wanted = ["a10", "a11", "a12", "alice"].map(str::to_owned);
     assert_eq!(names, wanted.into(), "{text}");
     let table = ["export", "near.csv", "--where", "symbol.startsWith('A') && high == 7"];
     assert_eq!(served.object(folder, &table, "agents-moved")["agents"], 1);
-    let text = fs::read_to_string(folder.join("near.csv")).unwrap();
+    let text = fs::read_to_string(folder.join("near.csv")).expect("it was written");
     assert!(text.lines().count() == 2 && text.contains("\na7,"), "{text}");
     let wrong = served.ask(folder, &["export", "no.csv", "--where", "hgih > 1"]);
     let told = "where:1:1: unknown name `hgih`; did you mean `high`?";
