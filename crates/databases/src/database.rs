@@ -7,7 +7,7 @@ use ::load::{Reach, ReachError};
 use ::tpcc::{Config, PlaceError, SslMode, Verify};
 use clap::Args as ClapArgs;
 use cli::Failure;
-use cli::text::{next, paragraph, quoted};
+use cli::text::quoted;
 use monitor::{Authorities, Negotiation, ServerTls, Tls, TlsMode, TlsVersion};
 
 /// Folders in which PostgreSQL's own packages put the socket.
@@ -110,21 +110,6 @@ impl DatabaseArgs {
         format!("{command}{database}{}", " --public".repeat(self.public.into()))
     }
 
-    /// The same command to type next. It has no secret: where one was typed, a sentence says what it needs.
-    pub fn next(&self, command: &str) -> String {
-        next(&self.again(command)) + &self.password_told()
-    }
-
-    /// A sentence after commands that are printed without the password that was typed; else nothing.
-    pub fn password_told(&self) -> String {
-        let of_environment = variable("DATABASE_URL");
-        let typed = self.url().filter(|url| Some(*url) != of_environment.as_deref());
-        match typed.is_some_and(has_password) && variable("PGPASSWORD").is_none() {
-            true => paragraph(PASSWORD),
-            false => String::new(),
-        }
-    }
-
     /// The address as it was given, without its password; none where the environment has it.
     pub fn shown(&self) -> Option<String> {
         let of_environment = variable("DATABASE_URL");
@@ -166,15 +151,6 @@ pub fn server(url: Option<&str>) -> Result<(Config, ServerTls), Failure> {
     };
     let tls = encryption.completed(&variable).of_gate()?;
     Ok((completed(config, &variable)?, tls))
-}
-
-/// The end of a command whose password is not printed.
-const PASSWORD: &str =
-    "The password is not printed: put it into PGPASSWORD, or into the file that PGPASSFILE names.";
-
-/// True if an address has a password.
-fn has_password(url: &str) -> bool {
-    of_url(url).is_ok_and(|(config, _)| config.get_password().is_some())
 }
 
 /// An address as it was given, but for its password: PGPASSWORD has that, or the server asks for none.

@@ -182,7 +182,7 @@ fn text(
         _ => "sekisho tpcc crash".to_owned(),
     };
     text += &paragraph(&format!("Seed {}.", args.seed));
-    text + &next(&command) + &args.database.password_told()
+    text + &next(&command)
 }
 
 /// A level and a mode, in words.

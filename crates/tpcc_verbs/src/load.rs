@@ -174,7 +174,7 @@ fn done_text(args: &Args, loaded: &Loaded, version: &str) -> String {
         loaded.record.seed,
         time(each),
         paragraph(&facts),
-        args.database.next(&format!("sekisho tpcc run --warehouses {warehouses}"))
+        next(&args.database.again(&format!("sekisho tpcc run --warehouses {warehouses}")))
     )
 }
 
@@ -252,7 +252,7 @@ fn stopped_text(args: &Args, last: Option<Progress>) -> String {
     format!(
         "interrupted: about {share:.0} % of the rows were there\n{}{}",
         paragraph("What was whole is kept; the rest was undone by the database."),
-        next(&args.resuming()) + &args.database.password_told()
+        next(&args.resuming())
     )
 }
 

@@ -127,8 +127,7 @@ pub(super) fn text(
         verified_text(kept.verified.as_ref()),
         paragraph(&format!("record: {}", kept.path.display())),
         written(report),
-        next(&next_command(run, given))
-            + &given.map_or(String::new(), |(database, _)| database.password_told()),
+        next(&next_command(run, given)),
     ]
     .concat()
 }

@@ -227,7 +227,7 @@ pub(super) fn text(placed: &Placed<'_>, verdict: Verdict, found: Option<&Verifie
     for run in std::iter::once(&placed.before).chain(&placed.after) {
         text += &paragraph(&format!("record: {}", run.kept.path.display()));
     }
-    text + &next(&command(placed)) + &placed.given.password_told()
+    text + &next(&command(placed))
 }
 
 /// Command to type next.
@@ -429,5 +429,5 @@ pub(super) fn undone(steps: &[Step], given: &DatabaseArgs, form: Form) -> String
     }
     sentence(&format!(
         "undone: {moved} tables and indexes are back, {removed} tablespaces are removed"
-    )) + &given.next("sekisho tpcc verify")
+    )) + &next(&given.again("sekisho tpcc verify"))
 }
