@@ -78,7 +78,8 @@ struct Answer {
     status: u16,
     headers: BTreeMap<String, String>,
     body: String,
-    stream: TcpStream,
+    /// What comes behind the body.
+    stream: BufReader<TcpStream>,
 }
 
 fn ask(to: SocketAddr, line: &str, headers: &[&str], body: &str) -> Answer {
@@ -88,7 +89,7 @@ fn ask(to: SocketAddr, line: &str, headers: &[&str], body: &str) -> Answer {
     let extra: String = extra.collect();
     let text = format!("{line} HTTP/1.1\r\n{extra}Content-Length: {length}\r\n\r\n{body}");
     stream.write_all(text.as_bytes()).unwrap();
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut reader = BufReader::new(stream);
     let mut lines = reader.by_ref().lines().map(Result::unwrap);
     let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
     let headers = lines.take_while(|line| !line.is_empty()).map(|line| {
@@ -99,7 +100,7 @@ fn ask(to: SocketAddr, line: &str, headers: &[&str], body: &str) -> Answer {
     let length = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
-    Answer { status, headers, body: String::from_utf8(body).unwrap(), stream }
+    Answer { status, headers, body: String::from_utf8(body).unwrap(), stream: reader }
 }
 
 fn by(server: &Server, user: &str, line: &str, body: &str) -> Answer {
@@ -309,7 +310,7 @@ fn of_lists_a_user_gives_and_gets_its_own_agents_alone() {
 
 /// Reads a stream until it tells of an agent.
 #[track_caller]
-fn read_until(stream: &mut TcpStream, agent: &str) -> String {
+fn read_until(stream: &mut impl Read, agent: &str) -> String {
     let mut text = String::new();
     let mut part = [0; 4_096];
     while !text.contains(&format!("\"agent\":\"{agent}\"")) {
