@@ -4,74 +4,11 @@
 use std::collections::BTreeMap;
 
 use jungle::{
-    BLOB, BlobHash, BlobRef, Database, Disk, DiskError, LogError, LogSettings, Pointed, SegmentLog,
+    BLOB, BlobHash, BlobRef, Database, LogError, LogSettings, MemoryDisk, Pointed, SegmentLog,
     blob_file, blob_of_file, decode, encode, point, read_snapshot, to_json, to_json_with_blobs,
     write_snapshot,
 };
 use serde_json::{Value, json};
-
-/// Files in memory.
-#[derive(Clone, Debug, Default)]
-struct Memory(BTreeMap<String, Vec<u8>>);
-
-impl Memory {
-    fn file(&mut self, file: &str) -> Result<&mut Vec<u8>, DiskError> {
-        let (action, cause) = ("open", "no such file".to_owned());
-        let missing = || DiskError::Failed { file: file.to_owned(), action, cause };
-        self.0.get_mut(file).ok_or_else(missing)
-    }
-}
-
-impl Disk for Memory {
-    fn list(&self) -> Result<Vec<String>, DiskError> {
-        Ok(self.0.keys().cloned().collect())
-    }
-
-    fn read(&self, file: &str) -> Result<Vec<u8>, DiskError> {
-        self.clone().file(file).cloned()
-    }
-
-    fn create(&mut self, file: &str, bytes: u64) -> Result<(), DiskError> {
-        self.0.insert(file.to_owned(), vec![0; bytes as usize]);
-        Ok(())
-    }
-
-    fn write(&mut self, file: &str, offset: u64, bytes: &[u8]) -> Result<(), DiskError> {
-        let content = self.file(file)?;
-        let (start, end) = (offset as usize, offset as usize + bytes.len());
-        if content.len() < end {
-            content.resize(end, 0);
-        }
-        content[start..end].copy_from_slice(bytes);
-        Ok(())
-    }
-
-    fn truncate(&mut self, file: &str, bytes: u64) -> Result<(), DiskError> {
-        self.file(file)?.truncate(bytes as usize);
-        Ok(())
-    }
-
-    fn sync(&mut self, file: &str) -> Result<(), DiskError> {
-        self.file(file).map(drop)
-    }
-
-    fn sync_directory(&mut self) -> Result<(), DiskError> {
-        Ok(())
-    }
-
-    fn rename(&mut self, from: &str, to: &str) -> Result<(), DiskError> {
-        let content = std::mem::take(self.file(from)?);
-        self.0.remove(from);
-        self.0.insert(to.to_owned(), content);
-        Ok(())
-    }
-
-    fn remove(&mut self, file: &str) -> Result<(), DiskError> {
-        self.file(file)?;
-        self.0.remove(file);
-        Ok(())
-    }
-}
 
 /// Takes three bytes for each damage: a place by its share of the file, and what happens there.
 fn damage(file: &mut Vec<u8>, wishes: &[u8]) {
@@ -93,7 +30,10 @@ fn damage(file: &mut Vec<u8>, wishes: &[u8]) {
     }
 }
 
-fn opened(memory: Memory, settings: LogSettings) -> Result<(Vec<Vec<u8>>, Memory), LogError> {
+fn opened(
+    memory: MemoryDisk,
+    settings: LogSettings,
+) -> Result<(Vec<Vec<u8>>, MemoryDisk), LogError> {
     let mut payloads = Vec::new();
     let (log, _) = SegmentLog::open(memory, settings, 0, |_, payload| {
         payloads.push(payload.to_vec());
@@ -117,7 +57,7 @@ pub fn log(input: &[u8]) {
     let settings = LogSettings { segment_bytes: 4_096, ..LogSettings::default() };
     let entry = |two: &[u8]| vec![two[1]; usize::from(two[0]) * 8];
     let payloads: Vec<Vec<u8>> = entries.chunks_exact(2).map(entry).collect();
-    let opening = SegmentLog::open(Memory::default(), settings, 0, |_, _| Ok(()));
+    let opening = SegmentLog::open(MemoryDisk::default(), settings, 0, |_, _| Ok(()));
     let (mut log, _) = opening.expect("an empty disk is none to fear");
     for payload in &payloads {
         let next = jungle::Log::head(&log) + 1;
@@ -126,7 +66,7 @@ pub fn log(input: &[u8]) {
     }
     let mut memory = log.into_disk();
     // All damage is to the last segment: one before it that is gone is missing.
-    let Some(file) = memory.0.values_mut().next_back() else { return };
+    let Some(file) = memory.files.values_mut().next_back() else { return };
     damage(file, damages.get(..damages.len().min(48)).unwrap_or_default());
     let Ok((read, memory)) = opened(memory, settings) else { return };
     assert!(payloads.starts_with(&read), "entries were read that nobody wrote");
@@ -148,9 +88,9 @@ pub fn snapshot(input: &[u8]) {
     let editor = editor.append_json(root, &json!(children)).expect("it is JSON");
     database.commit(&editor.transaction().by("ann", "all")).expect("it is possible");
     let version = database.reader().version();
-    let mut memory = Memory::default();
+    let mut memory = MemoryDisk::default();
     write_snapshot(&mut memory, &version).expect("memory takes it");
-    let file = memory.0.values_mut().next().expect("it was written");
+    let file = memory.files.values_mut().next().expect("it was written");
     let whole = file.clone();
     damage(file, damages.get(..damages.len().min(48)).unwrap_or_default());
     let is_whole = *file == whole;
@@ -164,7 +104,7 @@ pub fn snapshot(input: &[u8]) {
     // The fuzzer's own bytes behind the magic number of a snapshot.
     let mut own = whole[..8].to_vec();
     own.extend_from_slice(input);
-    for file in memory.0.values_mut() {
+    for file in memory.files.values_mut() {
         file.clone_from(&own);
     }
     drop(read_snapshot(&memory, version.seq()));

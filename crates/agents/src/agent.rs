@@ -83,15 +83,15 @@ pub trait Agent: Sized {
         cx: &mut Context<Self::Message>,
     ) -> Result<Effect, Failure>;
 
-    /// True for a message for which it is worth to [`foresee`](Agent::foresee).
-    fn foresees(_message: &Self::Message) -> bool {
+    /// True for a message for which it is worth to call [`precompute`](Agent::precompute).
+    fn precomputes(_message: &Self::Message) -> bool {
         false
     }
 
     /// Called before a batch, with agents of it and the message that each handles next: whatever several handlers
     /// have to compute can be computed at once. An agent may note the answer where no other function shows it. A
     /// panic of it is without consequences.
-    fn foresee(_batch: &[(&Self, &Self::Message)]) {}
+    fn precompute(_batch: &[(&Self, &Self::Message)]) {}
 
     /// Handles a timer that it has set.
     ///

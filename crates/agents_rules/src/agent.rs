@@ -27,12 +27,12 @@ pub struct RuleAgent {
     rules: Vec<RuleState>,
     history: History,
     /// The answer of a program that was asked for a whole batch.
-    foreseen: RefCell<Option<Box<Foreseen>>>,
+    precomputed: RefCell<Option<Box<Precomputed>>>,
 }
 
 /// The answer of a program: a function of the state and the message, so that it holds as long as these do.
 #[derive(Debug)]
-struct Foreseen {
+struct Precomputed {
     rules: Arc<Rules>,
     event: Event,
     values: Vec<Option<Value>>,
@@ -301,14 +301,14 @@ impl RuleAgent {
         let message = &rules.messages[event.index];
         let of = message.program.as_ref().expect("the message has a program");
         let values = self.placed(rules).clone();
-        let foreseen = self.foreseen.take().filter(|it| {
+        let precomputed = self.precomputed.take().filter(|it| {
             Arc::ptr_eq(&it.rules, rules)
                 && it.event.index == event.index
                 && it.event.fields == event.fields
                 && it.values == values
         });
-        let answer = match foreseen {
-            Some(foreseen) => foreseen.answer,
+        let answer = match precomputed {
+            Some(precomputed) => precomputed.answer,
             None => {
                 let asked =
                     AskedAgent { agent: self.name.to_string(), state: json_of(rules, &values) };
@@ -345,7 +345,7 @@ impl RuleAgent {
     }
 
     /// Asks the program of a message for several agents at once.
-    fn foresee_event(rules: &Arc<Rules>, event: &Event, agents: &[&RuleAgent]) {
+    fn precompute_event(rules: &Arc<Rules>, event: &Event, agents: &[&RuleAgent]) {
         let message = &rules.messages[event.index];
         let Some(of) = &message.program else { return };
         let concerned = agents.iter().filter_map(|agent| {
@@ -361,8 +361,8 @@ impl RuleAgent {
         let answers = of.program.handle(&message.name, &event.named(message), &asked);
         for ((agent, values), answer) in concerned.into_iter().zip(answers) {
             let (rules, event, values) = (rules.clone(), event.clone(), values.to_vec());
-            let foreseen = Foreseen { rules, event, values, answer };
-            agent.foreseen.replace(Some(Box::new(foreseen)));
+            let precomputed = Precomputed { rules, event, values, answer };
+            agent.precomputed.replace(Some(Box::new(precomputed)));
         }
     }
 
@@ -462,7 +462,7 @@ impl Agent for RuleAgent {
                 fields: Fields::Named(Vec::new()),
                 rules: Vec::new(),
                 history: History::default(),
-                foreseen: RefCell::default(),
+                precomputed: RefCell::default(),
             }),
             _ => None,
         }
@@ -509,14 +509,14 @@ impl Agent for RuleAgent {
         Ok(followed.max(effect))
     }
 
-    fn foresees(message: &Message) -> bool {
+    fn precomputes(message: &Message) -> bool {
         match (&message.rules, &message.body) {
             (Some(rules), Body::Event(event)) => rules.messages[event.index].program.is_some(),
             _ => false,
         }
     }
 
-    fn foresee(batch: &[(&RuleAgent, &Message)]) {
+    fn precompute(batch: &[(&RuleAgent, &Message)]) {
         // A multicast is one message to all of them: those of one message are asked for together.
         let mut rest: Vec<(&RuleAgent, &Arc<Rules>, &Event)> = (batch.iter())
             .filter_map(|(agent, message)| match (&message.rules, &message.body) {
@@ -532,7 +532,7 @@ impl Agent for RuleAgent {
             };
             let (same, others): (Vec<_>, Vec<_>) = rest.iter().copied().partition(is_same);
             let agents: Vec<&RuleAgent> = same.iter().map(|it| it.0).collect();
-            RuleAgent::foresee_event(rules, event, &agents);
+            RuleAgent::precompute_event(rules, event, &agents);
             rest = others;
         }
     }
@@ -648,7 +648,7 @@ impl Agent for RuleAgent {
         }
         // Behind the rules; states of before it was kept end there.
         let history = History::decode(hot)?;
-        Ok(RuleAgent { name: name.into(), fields, rules, history, foreseen: RefCell::default() })
+        Ok(RuleAgent { name: name.into(), fields, rules, history, precomputed: RefCell::default() })
     }
 }
 

@@ -34,7 +34,7 @@ pub use blob::{
 pub use commit::{Change, Commit, Timestamp};
 pub use database::{Database, PastError, Reader};
 pub use diff::Difference;
-pub use disk::{Disk, DiskError};
+pub use disk::{Disk, DiskError, MemoryDisk};
 pub use editor::Editor;
 pub use expiry::{EXPIRES, deadline};
 pub use history::{Blame, Log as NodeLog, LogEntry, Thinning};

@@ -127,7 +127,7 @@ pub(crate) fn unpacked(value: Value) -> Result<Piece, String> {
     let Some(mark) = value.get(MARK) else {
         return Ok(Piece::Document { document: value, blobs: Vec::new() });
     };
-    let mark = mark.as_str().unwrap_or_default().to_owned();
+    let mark = mark.as_str().map_or_else(|| mark.to_string(), str::to_owned);
     let wrong = |cause: String| {
         format!(
             "member `{MARK}` says that it was exported, and it is no whole export: {cause}; export it \
@@ -234,7 +234,7 @@ mod tests {
         refused(&whole.replace("\"x\"", "\"\""), "has no name");
         refused(&whole.replace("document/1", "document/2"), "its kind is `document/2`");
         refused(&whole.replace("\"blobs\"", "\"files\""), "unknown field `files`");
-        refused(r#"{"$jungle": 7}"#, "its kind is ``");
+        refused(r#"{"$jungle": 7}"#, "its kind is `7`");
         refused(r#"{"$jungle": "documents/1"}"#, "missing field `documents`");
         let twice = vec![packed_blob("", "x", b"one"), packed_blob("", "x", b"one")];
         refused(&packed(json!([]), twice), "is there twice");

@@ -589,22 +589,20 @@ impl fmt::Display for GeneratorLimit {
         match self {
             GeneratorLimit::Cpu { thread, intervals } => write!(
                 f,
-                "thread {thread} used more than 80 % of a processor in {:.0} % of the intervals; \
-                 use more threads",
+                "thread {thread} used more than 80 % of a processor in {:.0} % of the intervals",
                 100.0 * intervals
             ),
             GeneratorLimit::Lag { p99, mean_s, response_mean_s } => write!(
                 f,
                 "requests were sent late (1 % by {:.3} ms or more, {:.3} ms on average, of {:.3} ms \
-                 mean response); use more threads, or let them spin",
+                 mean response)",
                 p99.as_secs_f64() * 1e3,
                 mean_s * 1e3,
                 response_mean_s * 1e3
             ),
-            GeneratorLimit::Starts { made, asked } => write!(
-                f,
-                "{made:.1} requests were begun per second, {asked:.1} asked for; use more threads"
-            ),
+            GeneratorLimit::Starts { made, asked } => {
+                write!(f, "{made:.1} requests were begun per second, {asked:.1} asked for")
+            }
             GeneratorLimit::Connect { requests } => write!(
                 f,
                 "{requests} requests got no connection for want of ports, descriptors or a route; \

@@ -346,7 +346,7 @@ impl<A: Agent> Partition<A> {
         // A batch that is halved goes as far as its first change: else what changes nothing would be
         // handled over and over, and the halving begin anew.
         let halved = batch.changes_max < usize::MAX;
-        let mut firsts = if halved { Vec::new() } else { self.foresee(&batch) }.into_iter();
+        let mut firsts = if halved { Vec::new() } else { self.precompute(&batch) }.into_iter();
         let (mut all, mut failed) = (Vec::new(), Vec::new());
         for &agent in &batch.agents {
             let mut first = firsts.next();
@@ -394,37 +394,37 @@ impl<A: Agent> Partition<A> {
     }
 
     /// The first deliveries of a batch's agents, from its first agent on, taken out of their mailboxes, if the
-    /// agents are to foresee them.
-    fn foresee(&mut self, batch: &Batch) -> Vec<Delivery> {
+    /// agents are to precompute them.
+    fn precompute(&mut self, batch: &Batch) -> Vec<Delivery> {
         let mut firsts = Vec::new();
         for &agent in batch.agents.iter().take(self.spec.batch_deliveries_max as usize) {
             let Some(delivery) = self.next_delivery(agent, batch.urgent) else { break };
             firsts.push(delivery);
             // Most batches are of a message that all of them get.
-            if firsts.len() == 1 && self.to_foresee(agent, delivery).is_none() {
+            if firsts.len() == 1 && self.to_precompute(agent, delivery).is_none() {
                 return firsts;
             }
         }
         let pairs = (batch.agents.iter().zip(&firsts))
-            .filter_map(|(&agent, &delivery)| self.to_foresee(agent, delivery));
+            .filter_map(|(&agent, &delivery)| self.to_precompute(agent, delivery));
         let pairs: Vec<(&A, &A::Message)> = pairs.collect();
         guarded(|| {
-            A::foresee(&pairs);
+            A::precompute(&pairs);
             Ok(())
         })
         .ok();
         firsts
     }
 
-    /// An agent and its message, if it is worth to foresee that.
-    fn to_foresee(&self, agent: u32, delivery: Delivery) -> Option<(&A, &A::Message)> {
+    /// An agent and its message, if that is worth precomputing.
+    fn to_precompute(&self, agent: u32, delivery: Delivery) -> Option<(&A, &A::Message)> {
         let (Delivery::Message(_, seq) | Delivery::Multicast(_, seq)) = delivery else {
             return None;
         };
         let message = &self.window.get(seq).envelope.message;
         let is_poisoned = || self.poisoned.contains_key(&(self.known.key(agent), delivery));
         match &self.known.resident(agent)?.state {
-            State::Live(it) if A::foresees(message) && !is_poisoned() => Some((it, message)),
+            State::Live(it) if A::precomputes(message) && !is_poisoned() => Some((it, message)),
             _ => None,
         }
     }

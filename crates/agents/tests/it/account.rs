@@ -113,14 +113,14 @@ fn numbers(bytes: &[u8]) -> Vec<u64> {
 }
 
 thread_local! {
-    /// The agents and messages of each foresight of this thread.
-    static FORESEEN: RefCell<Vec<Vec<(u64, What)>>> = const { RefCell::new(Vec::new()) };
+    /// The agents and messages of each precomputation of this thread.
+    static PRECOMPUTED: RefCell<Vec<Vec<(u64, What)>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The agents and messages that were foreseen since it was asked last, batch by batch.
-#[allow(dead_code, reason = "tests of stores have accounts too, and foresee nothing")]
-pub(crate) fn foreseen() -> Vec<Vec<(u64, What)>> {
-    FORESEEN.take()
+/// The agents and messages that were precomputed since it was asked last, batch by batch.
+#[allow(dead_code, reason = "tests of stores have accounts too, and precompute nothing")]
+pub(crate) fn precomputed() -> Vec<Vec<(u64, What)>> {
+    PRECOMPUTED.take()
 }
 
 impl Agent for Account {
@@ -245,15 +245,15 @@ impl Agent for Account {
         Ok(Effect::Dirty)
     }
 
-    fn foresees(message: &Message) -> bool {
+    fn precomputes(message: &Message) -> bool {
         matches!(message.what, What::Count | What::Price(_) | What::Panic)
     }
 
-    fn foresee(batch: &[(&Account, &Message)]) {
+    fn precompute(batch: &[(&Account, &Message)]) {
         let batch = batch.iter().map(|(account, message)| (account.key, message.what.clone()));
         let batch: Vec<(u64, What)> = batch.collect();
         let panics = batch.iter().any(|(_, what)| *what == What::Panic);
-        FORESEEN.with_borrow_mut(|all| {
+        PRECOMPUTED.with_borrow_mut(|all| {
             // A world is long; a test looks at the last ones.
             all.truncate(1_000);
             all.push(batch);

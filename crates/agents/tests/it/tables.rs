@@ -10,7 +10,7 @@ use agents::{
 };
 use gate::{EvictionRule, Time};
 
-use crate::account::{Account, FIRED, Message, SYMBOL, What, foreseen};
+use crate::account::{Account, FIRED, Message, SYMBOL, What, precomputed};
 use crate::store::Store;
 
 /// A partition, its store, and a shell without delays.
@@ -279,31 +279,31 @@ fn a_multicast_is_one_entry_and_reaches_all() {
     assert!(loads.len() <= 13, "{}", loads.len());
 }
 
-/// The agents of a batch are foreseen together, those that are cached as those that are loaded, and each once.
+/// The agents of a batch are precomputed together, those that are cached as those that are loaded, and each once.
 #[test]
-fn a_batch_is_foreseen_at_once() {
+fn a_batch_is_precomputed_at_once() {
     let mut it = Shell::new(PartitionSpec { batch_agents_max: 100, ..PartitionSpec::new(0, 800) });
     (0..2_000).for_each(|key| it.one(key, What::Add(1)));
-    foreseen();
+    precomputed();
     it.send(Destination::All, Priority::Normal, What::Count);
-    let batches = foreseen();
+    let batches = precomputed();
     assert!(batches.len() <= 23, "20 batches of 100, and those at the edges: {}", batches.len());
     let mut all: Vec<(u64, What)> = batches.concat();
     all.sort_unstable_by_key(|(key, _)| *key);
     assert_eq!(all, (0..2_000).map(|key| (key, What::Count)).collect::<Vec<_>>());
     it.one(3, What::Add(1));
-    assert_eq!(foreseen(), Vec::<Vec<_>>::new(), "it is not worth it");
+    assert_eq!(precomputed(), Vec::<Vec<_>>::new(), "it is not worth it");
     it.one(3, What::Price(7));
-    assert_eq!(foreseen(), [[(3, What::Price(7))]]);
+    assert_eq!(precomputed(), [[(3, What::Price(7))]]);
 }
 
 #[test]
-fn a_foresight_that_panics_is_without_consequences() {
+fn a_precomputation_that_panics_is_without_consequences() {
     let mut it = Shell::new(small());
     (0..3).for_each(|key| it.one(key, What::Add(1)));
-    foreseen();
+    precomputed();
     it.one(1, What::Panic);
-    assert_eq!(foreseen()[0], [(1, What::Panic)]);
+    assert_eq!(precomputed()[0], [(1, What::Panic)]);
     let dead: Vec<(u64, &str)> =
         it.store.dead.iter().map(|one| (one.key.0, one.reason.as_str())).collect();
     assert_eq!(dead, [(1, "it panicked: on purpose")]);

@@ -124,12 +124,12 @@ fn a_batch_is_asked_for_once_and_only_as_long_as_it_holds() {
     let mut all: Vec<RuleAgent> =
         names.map(|name| agent(&rules, name, if name == "c" { "C" } else { "A" })).into();
     let message = tick(&rules, 4.0);
-    let foresee = |all: &[RuleAgent], message: &Message| {
-        assert!(RuleAgent::foresees(message));
+    let precompute = |all: &[RuleAgent], message: &Message| {
+        assert!(RuleAgent::precomputes(message));
         let batch: Vec<(&RuleAgent, &Message)> = all.iter().map(|it| (it, message)).collect();
-        RuleAgent::foresee(&batch);
+        RuleAgent::precompute(&batch);
     };
-    foresee(&all, &message);
+    precompute(&all, &message);
     all.iter_mut().for_each(|it| _ = give(it, &message));
     let sums = |all: &[RuleAgent]| -> Vec<Json> {
         all.iter().map(|it| it.fields()["sum"].clone()).collect()
@@ -138,7 +138,7 @@ fn a_batch_is_asked_for_once_and_only_as_long_as_it_holds() {
     assert_eq!(expected, sums(&all));
     assert_eq!(std::mem::take(&mut *adding.asked.lock().unwrap()), [["a", "b", "d"]]);
     // Another message came between: the answer is of another state, and is not taken.
-    foresee(&all, &message);
+    precompute(&all, &message);
     give(&mut all[0], &tick(&rules, 1.0));
     all.iter_mut().for_each(|it| _ = give(it, &message));
     let expected: Vec<Json> = [9.0, 8.0, 0.0, 8.0].map(|sum| json!(sum)).into();
@@ -146,7 +146,7 @@ fn a_batch_is_asked_for_once_and_only_as_long_as_it_holds() {
     let asked: Vec<Vec<String>> = std::mem::take(&mut *adding.asked.lock().unwrap());
     assert_eq!(asked, [vec!["a", "b", "d"], vec!["a"], vec!["a"]]);
     // The same fields for another message of the same state.
-    foresee(&all, &message);
+    precompute(&all, &message);
     assert_eq!(give(&mut all[1], &tick(&rules, 1.0)).0, Effect::Dirty);
     assert_eq!(all[1].fields()["sum"], json!(9.0));
 }

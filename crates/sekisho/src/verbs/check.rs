@@ -22,6 +22,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use sim::Options;
 
+use super::invalid;
 use super::json::{RunAnswer, ScoreAnswer};
 use super::newest::Newest;
 use super::typed::Typed;
@@ -233,6 +234,11 @@ fn check(
         say(out, &sentence(&line))?;
         for outcome in &outcomes {
             say(out, &paragraph(&format!("{}: {}", outcome.verdict.word(), outcome.line)))?;
+        }
+        let changes =
+            invalid::change(&[(record, &judgement)], None).map_or(Vec::new(), |it| it.why);
+        for change in changes {
+            say(out, &paragraph(&format!("to change: {change}")))?;
         }
         if let Some(score) = &score {
             say(out, &score_text(score))?;

@@ -169,7 +169,7 @@ fn a_gate_reaches_a_server_that_demands_encryption() {
     let listens = ["gate", "postgres", "--listen", "127.0.0.1:0", "--slots", "2"];
     let through = |db: &str| {
         let running = start(&folder, &[&listens[..], &["--db", db]].concat());
-        let said = running.says("clients connect to ");
+        let said = running.says("next: psql ");
         let (_, rest) = said.split_once("listening on ").expect("it says so");
         let address = rest.split(' ').next().expect("it says where").to_owned();
         let (account, place) = url.as_str().split_once('@').expect("there is a password");

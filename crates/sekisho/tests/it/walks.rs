@@ -176,6 +176,11 @@ fn nginx(folder: &Path) -> Foreign {
 
 /// The same, which speaks so.
 fn nginx_that(folder: &Path, speaks: &str) -> Foreign {
+    nginx_in(folder, speaks, "")
+}
+
+/// The same, with these lines before its server.
+fn nginx_in(folder: &Path, speaks: &str, before: &str) -> Foreign {
     write_index(folder);
     let address = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
     let address = address.expect("a free port");
@@ -185,7 +190,7 @@ fn nginx_that(folder: &Path, speaks: &str) -> Foreign {
     let text = format!(
         "daemon off;\nmaster_process off;\npid nginx.pid;\nerror_log nginx.err;\n\
          events {{ worker_connections 512; }}\n\
-         http {{\naccess_log off;\n{kept}server {{ listen {address}{speaks}; root {}; }}\n}}\n",
+         http {{\naccess_log off;\n{kept}{before}server {{ listen {address}{speaks}; root {}; }}\n}}\n",
         folder.display()
     );
     fs::write(folder.join("nginx.conf"), text).expect("room for a configuration");
@@ -207,13 +212,24 @@ fn the_built_in_origin_from_its_url_to_the_report() {
     origin.stop();
 }
 
+/// nginx that speaks HTTP/2 over TLS, and lets 2,000 requests a second through: any machine's generator brings more than
+/// that by one thread.
+pub(crate) fn limited_nginx_by_tls(folder: &Path) -> Foreign {
+    let limited = format!("{}; limit_req zone=all burst=1000", by_tls());
+    nginx_in(folder, &limited, "limit_req_zone $server_port zone=all:1m rate=2000r/s;\n")
+}
+
 /// nginx that speaks HTTP/2 over TLS.
-pub(crate) fn nginx_by_tls(folder: &Path) -> Foreign {
+fn nginx_by_tls(folder: &Path) -> Foreign {
+    nginx_that(folder, &by_tls())
+}
+
+/// How nginx listens by TLS.
+fn by_tls() -> String {
     let certs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../load/tests/it/certs");
     let (chain, key) = (certs.join("server.pem"), certs.join("server.key"));
     let (chain, key) = (chain.display(), key.display());
-    let tls = format!(" ssl http2; ssl_certificate {chain}; ssl_certificate_key {key}");
-    nginx_that(folder, &tls)
+    format!(" ssl http2; ssl_certificate {chain}; ssl_certificate_key {key}")
 }
 
 /// nginx speaks HTTP/2 without a word on the one port, and by ALPN on the other. It ends each connection with a

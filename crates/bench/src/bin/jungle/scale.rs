@@ -1,14 +1,13 @@
 //! Large stores: a start from a snapshot, reads of the present beside a long history, the past of one node beside many
 //! commits elsewhere.
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::hint::black_box;
 use std::time::Instant;
 
 use jungle::{
-    Database, Disk, DiskError, NodeId, NodePath, Operation, Place, Reader, Retention, Target,
-    Thinning, Timestamp, Transaction, read_snapshot, write_snapshot,
+    Database, MemoryDisk, NodeId, NodePath, Operation, Place, Reader, Retention, Target, Thinning,
+    Timestamp, Transaction, read_snapshot, write_snapshot,
 };
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -29,73 +28,6 @@ const ROUNDS: usize = 20;
 const READS: usize = 20_000;
 /// Commits that change the node whose past is asked for.
 const OWN: usize = 20;
-
-/// Files in memory: the time of the disk is no matter of the tree.
-#[derive(Default)]
-struct Memory(BTreeMap<String, Vec<u8>>);
-
-impl Memory {
-    fn file(&mut self, file: &str) -> Result<&mut Vec<u8>, DiskError> {
-        let missing = || DiskError::Failed {
-            file: file.to_owned(),
-            action: "open",
-            cause: "no such file".to_owned(),
-        };
-        self.0.get_mut(file).ok_or_else(missing)
-    }
-}
-
-impl Disk for Memory {
-    fn list(&self) -> Result<Vec<String>, DiskError> {
-        Ok(self.0.keys().cloned().collect())
-    }
-
-    fn read(&self, file: &str) -> Result<Vec<u8>, DiskError> {
-        self.0.get(file).cloned().ok_or_else(|| DiskError::Failed {
-            file: file.to_owned(),
-            action: "read",
-            cause: "no such file".to_owned(),
-        })
-    }
-
-    fn create(&mut self, file: &str, bytes: u64) -> Result<(), DiskError> {
-        self.0.insert(file.to_owned(), vec![0; bytes as usize]);
-        Ok(())
-    }
-
-    fn write(&mut self, file: &str, offset: u64, bytes: &[u8]) -> Result<(), DiskError> {
-        let (content, start) = (self.file(file)?, offset as usize);
-        content.resize(content.len().max(start + bytes.len()), 0);
-        content[start..start + bytes.len()].copy_from_slice(bytes);
-        Ok(())
-    }
-
-    fn truncate(&mut self, file: &str, bytes: u64) -> Result<(), DiskError> {
-        self.file(file)?.truncate(bytes as usize);
-        Ok(())
-    }
-
-    fn sync(&mut self, file: &str) -> Result<(), DiskError> {
-        self.file(file).map(drop)
-    }
-
-    fn sync_directory(&mut self) -> Result<(), DiskError> {
-        Ok(())
-    }
-
-    fn rename(&mut self, from: &str, to: &str) -> Result<(), DiskError> {
-        let content = std::mem::take(self.file(from)?);
-        self.0.remove(from);
-        self.0.insert(to.to_owned(), content);
-        Ok(())
-    }
-
-    fn remove(&mut self, file: &str) -> Result<(), DiskError> {
-        self.file(file)?;
-        self.0.remove(file);
-        Ok(())
-    }
-}
 
 fn line(name: &str, value: f64, bar: f64, unit: &str) {
     let verdict = if value > bar { "  SHORT" } else { "" };
@@ -144,7 +76,8 @@ pub(crate) fn start(small: bool) -> Result<(), Box<dyn Error>> {
         let kind = if addressable { "addressable" } else { "plain" };
         let database = filled(nodes, addressable)?;
         let (seq, hash) = (database.private().seq(), database.private().hash());
-        let mut disk = Memory::default();
+        // In memory: the time of the disk is no matter of the tree.
+        let mut disk = MemoryDisk::default();
         write_snapshot(&mut disk, database.private())?;
         drop(database);
         let before = ALLOCATOR.allocated();
@@ -169,9 +102,8 @@ fn put_at(chance: &mut Xoshiro256PlusPlus, time: u64) -> Transaction {
     Transaction { time, ..transaction(vec![put(NodeId::new(1, index))]) }
 }
 
-/// A tree with one parent of many children.
-fn present(retention: Retention, thinning: Thinning) -> Result<Database, Box<dyn Error>> {
-    let mut database = Database::new(retention, thinning);
+/// A tree with one parent of many children, in an empty database.
+fn present(mut database: Database) -> Result<Database, Box<dyn Error>> {
     let root = NodeId::pending(0);
     let mut all = vec![Operation::CreateTree { root, name: "t".to_owned(), addressable: true }];
     all.extend((1..=PRESENT).map(|index| insert(index, root.into(), Place::Last)));
@@ -198,16 +130,8 @@ pub(crate) fn history(small: bool) -> Result<(), Box<dyn Error>> {
     println!(
         "\nreads by id of {PRESENT} nodes beside {commits} commits of history, default bounds"
     );
-    let mut with = present(Retention::default(), Thinning::default())?;
-    let mut without = forgetful();
-    let mut all = vec![Operation::CreateTree {
-        root: NodeId::pending(0),
-        name: "t".to_owned(),
-        addressable: true,
-    }];
-    let root = NodeId::pending(0);
-    all.extend((1..=PRESENT).map(|index| insert(index, root.into(), Place::Last)));
-    without.commit(&transaction(all))?;
+    let mut with = present(Database::new(Retention::default(), Thinning::default()))?;
+    let mut without = present(forgetful())?;
     for database in [&mut with, &mut without] {
         let mut chance = Xoshiro256PlusPlus::seed_from_u64(1);
         let cpu = cpu_s();
@@ -217,7 +141,7 @@ pub(crate) fn history(small: bool) -> Result<(), Box<dyn Error>> {
         let each = (cpu_s() - cpu) * 1e6 / commits as f64;
         println!("{:<58} {each:>12.3}            us", "a commit, processor time");
     }
-    let mut disk = Memory::default();
+    let mut disk = MemoryDisk::default();
     write_snapshot(&mut disk, with.private())?;
     let (retention, thinning) = (Retention::default(), Thinning::default());
     let fresh =
@@ -245,7 +169,7 @@ pub(crate) fn past(small: bool) -> Result<(), Box<dyn Error>> {
     let commits: usize = if small { 100_000 } else { 1_000_000 };
     println!("\nthe past of a node with {OWN} commits among {commits} elsewhere, all remembered");
     let retention = Retention { commits: 2_000_000, bytes: 4 << 30 };
-    let mut database = present(retention, Thinning::default())?;
+    let mut database = present(Database::new(retention, Thinning::default()))?;
     let mut chance = Xoshiro256PlusPlus::seed_from_u64(1);
     let own = NodeId::new(1, 1);
     for number in 1..=commits {

@@ -41,6 +41,11 @@ pub(crate) fn of_prediction(prediction: &Prediction) -> Answer {
     answer
 }
 
+/// Slots that hold a knee, by the tenth of a client to which it is told: of 1.0 clients one, and not two for 1.04.
+fn slots_of(knee: f64) -> f64 {
+    ((10.0 * knee).round() / 10.0).ceil().max(1.0)
+}
+
 /// The answer of runs alone, where those that belong together can be fitted.
 pub(crate) fn of_runs(runs: &[RunRecord]) -> Answer {
     let mut answer = Answer::default();
@@ -66,7 +71,7 @@ pub(crate) fn of_runs(runs: &[RunRecord]) -> Answer {
     }
     if let Some(knee) = answer.knee {
         let peak = parameter(scenario, "peak").is_some();
-        let slots = if peak { knee.round() } else { knee.ceil() };
+        let slots = if peak { knee.round() } else { slots_of(knee) };
         let why = if peak { "with more it serves less" } else { "with more they wait inside" };
         answer.lines.push(format!(
             "advised, if the runs reached the server itself: a gate of {} before it; {why}. `sekisho fit` \
@@ -184,4 +189,15 @@ fn slots(prediction: &Prediction) -> Option<String> {
         asked.join(", "),
         rate(throughput)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::slots_of;
+
+    #[test]
+    fn slots_are_those_of_the_knee_as_it_is_told() {
+        let found = [0.4, 1.0, 1.04, 1.06, 2.0, 2.06, 15.3].map(slots_of);
+        assert_eq!(found, [1.0, 1.0, 1.0, 2.0, 2.0, 3.0, 16.0]);
+    }
 }

@@ -25,7 +25,7 @@ use crate::serving_agents;
 use crate::site::{alone, server};
 use crate::tpcc::{ask, database};
 use crate::tpcc_records;
-use crate::walks::nginx_by_tls;
+use crate::walks::limited_nginx_by_tls;
 
 /// Servers and databases for the examples of a part, each made when the first example needs it.
 pub(super) struct Places {
@@ -357,7 +357,7 @@ fn by_http2(folder: &Path, line: &str, codes: &[i32]) {
     let _live = alone();
     let scratch = Scratch::new();
     fs::create_dir(scratch.join("www")).expect("a folder of our own");
-    let server = nginx_by_tls(&scratch.join("www"));
+    let server = limited_nginx_by_tls(&scratch.join("www"));
     let mut typed = line.replace("127.0.0.1:8443", &server.address.to_string());
     assert!(typed != line && typed.contains("--http2"), "{line}");
     if !is_long() {
