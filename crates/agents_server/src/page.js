@@ -69,7 +69,7 @@ function tables(now) {
     "The file has no destination.");
   const { memory, requests, sources } = now;
   table("memory",
-    [["What", 3], ["Value", 2, "number"], ["Note", 6]],
+    [["What", 3], ["Value", 2, "number"], ["Note", 6, "long"]],
     [["States", bytes(memory.states), "of agents that are cached"],
       ["Messages", bytes(memory.messages), "that have not taken effect"],
       ["Bound", bytes(memory.bound), "of states, messages and what is around them; then messages wait"],
@@ -79,7 +79,7 @@ function tables(now) {
       ["Requests refused", count(requests.refused), "since the start"],
       ["Lines of sources refused", count(sources.refused), sources.last ?? "-"]],
     "-");
-  table("faults", [["Fault", 1]], now.faults.map((fault) => [fault]), "None.");
+  table("faults", [["Fault", 1, "long"]], now.faults.map((fault) => [fault]), "None.");
 }
 function show(now) {
   by("login").hidden = true;

@@ -33,19 +33,13 @@ function tables(now) {
       ...c.statuses.map(count), bytes(c.received_bytes), bytes(c.sent_bytes)]),
     "No class.");
   table("times",
-    [["Class", 4], ["", 1.1], ["Jobs", 1.7, "number"], ["Mean", 1.6, "number"],
+    [["Class", 4], ["Time", 1.1], ["Jobs", 1.7, "number"], ["Mean", 1.6, "number"],
       ["Median", 3], ["p99", 3], ["Distribution", 3]],
     now.classes.flatMap((c) => ["wait", "hold"].map((kind) => [
       c.name, kind, count(c[kind].count), time(c[kind].mean_s),
       between(c[kind].p50_s), between(c[kind].p99_s), bars(c[kind].counts, kind)])),
     "No request has come yet.");
-  table("model",
-    [["Of", 3], ["What", 2.5], ["Value", 2, "number"], ["95 % interval", 3], ["Happened", 1.8, "number"],
-      ["Basis", 4]],
-    now.model.map((m) => [m.of, m.what, `${number(m.value)} ${m.unit}`.trim(),
-      m.interval ? `${number(m.interval[0])} to ${number(m.interval[1])}` : "-",
-      number(m.happened), m.basis]),
-    "No model is fitted yet.");
+  model(now.model);
 }
 function show(now) {
   summary(now);

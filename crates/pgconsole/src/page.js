@@ -18,7 +18,7 @@ function tables(now) {
       count(p.gate.waiting), count(sum(Object.values(p.servers), (n) => n)), p.discipline, p.router]),
     "No pool yet: the first client of a database and user makes one.");
   table("times",
-    [["Pool, class", 4], ["", 1.1], ["Jobs", 1.7, "number"], ["Mean", 1.6, "number"],
+    [["Pool, class", 4], ["Time", 1.1], ["Jobs", 1.7, "number"], ["Mean", 1.6, "number"],
       ["Median", 3], ["p99", 3], ["Distribution", 3]],
     now.pools.flatMap((p) => p.classes.flatMap((c) => ["wait", "hold"].map((kind) => [
       `${p.database}/${p.user} ${c.name}`, kind, count(c[kind].count), time(c[kind].mean_s),
@@ -43,13 +43,7 @@ function tables(now) {
     now.pins.map((p) => [String(p.client), `${p.database}/${p.user}`, p.application_name, p.reason,
       time(p.held_s), p.cost_slots.toFixed(2)]),
     "Nobody is pinned.");
-  table("model",
-    [["Of", 3], ["What", 2.5], ["Value", 2, "number"], ["95 % interval", 3], ["Happened", 1.8, "number"],
-      ["Basis", 4]],
-    now.model.map((m) => [m.of, m.what, `${number(m.value)} ${m.unit}`.trim(),
-      m.interval ? `${number(m.interval[0])} to ${number(m.interval[1])}` : "-",
-      number(m.happened), m.basis]),
-    "No model is fitted yet.");
+  model(now.model);
 }
 function show(now) {
   summary(now);

@@ -63,6 +63,15 @@ impl Cell {
         Cell::Interval { value, lower, upper }
     }
 
+    /// A rate or a time and the half width of its interval; infinite or no number, the mean alone. The interval is cut at
+    /// 0: below it neither can lie.
+    pub fn positive(mean: f64, half_width: f64) -> Cell {
+        match half_width.is_finite() {
+            true => Cell::interval(mean, (mean - half_width).max(0.0), mean + half_width),
+            false => Cell::Number(mean),
+        }
+    }
+
     /// The numbers in it, up to three.
     pub(super) fn numbers(&self) -> impl Iterator<Item = f64> + Clone + use<> {
         let numbers = match *self {
@@ -285,3 +294,17 @@ impl fmt::Display for TableError {
 }
 
 impl std::error::Error for TableError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The story: a page told a rate of 3 /s, from -4 to 10.
+    #[test]
+    fn no_rate_and_no_time_lies_below_nothing() {
+        let told = [(3.0, 7.0), (3.0, 1.0), (3.0, f64::INFINITY), (3.0, f64::NAN)]
+            .map(|(mean, half_width)| Cell::positive(mean, half_width).numbers().collect());
+        let numbers: [Vec<f64>; 4] = told;
+        assert_eq!(numbers, [vec![3.0, 0.0, 10.0], vec![3.0, 2.0, 4.0], vec![3.0], vec![3.0]]);
+    }
+}

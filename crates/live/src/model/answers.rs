@@ -278,30 +278,45 @@ fn slots_of(curve: &Curve) -> u32 {
 }
 
 fn basis(fit: &Fit) -> String {
-    let [low, high] = fit.levels;
     let (off, at) = fit.misfit;
     let verdict = if off.abs() <= MISFIT_MAX { "" } else { "does not fit: " };
     format!(
-        "{verdict}{:.0} jobs at {low:.0} to {high:.0} slots, off by {:+.0} % at {at:.0}",
+        "{verdict}{:.0} jobs at {}, off by {:+.0} % at {at:.0}",
         fit.done,
-        off * 100.0
+        seen(fit.levels),
+        // No `-0`.
+        (off * 100.0).round() + 0.0
     )
+}
+
+/// Range of slots that were seen busy.
+fn seen([low, high]: [f64; 2]) -> String {
+    let (low, high) = (low.round(), high.round());
+    if low < high {
+        return format!("{low:.0} to {high:.0} slots");
+    }
+    format!("{high:.0} slot{}", if high == 1.0 { "" } else { "s" })
 }
 
 /// Basis of an answer, which says how far it may be trusted.
 fn said(fit: &Fit, held: f64, clients: u32, measured: f64, modelled: f64) -> String {
-    let [low, high] = fit.levels;
-    let range = match held <= high * BEYOND {
-        true => format!("seen at {low:.0} to {high:.0} slots"),
-        false => format!("beyond the range seen, {low:.0} to {high:.0} slots"),
+    let range = match held <= fit.levels[1] * BEYOND {
+        true => format!("seen at {}", seen(fit.levels)),
+        false => format!("beyond the range seen, {}", seen(fit.levels)),
     };
-    let now = (modelled / measured - 1.0) * 100.0;
+    let now = ((modelled / measured - 1.0) * 100.0).round() + 0.0;
     format!("approximate, exponential demand; {clients} clients; {range}; now off by {now:+.0} %")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_range_of_one_number_is_that_number() {
+        let said = [[0.6, 1.2], [2.0, 2.3], [1.0, 8.0]].map(seen);
+        assert_eq!(said, ["1 slot", "2 slots", "1 to 8 slots"]);
+    }
 
     /// A job a minute was "0.0/s" of "0.0/s".
     #[test]

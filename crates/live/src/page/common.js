@@ -24,6 +24,18 @@ function time(s) {
   if (s < 120) return Number(s.toPrecision(3)) + " s";
   return (s / 60).toFixed(1) + " min";
 }
+// A quantity and its interval, shown to the second figure of the interval's half width, as [value, interval, of another].
+function quantity(unit, value, interval, other) {
+  const [scale, name] = unit !== "s" ? [1, unit === "1/s" ? " /s" : unit && " " + unit]
+    : Math.abs(value) < 1e-3 ? [1e-6, " us"] : Math.abs(value) < 1 ? [1e-3, " ms"] : [1, " s"];
+  const half = interval && (interval[1] - interval[0]) / 2 / scale;
+  const places = half > 0 ? Math.min(6, Math.max(0, 1 - Math.floor(Math.log10(half)))) : null;
+  const digits = places === null ? { maximumSignificantDigits: 3 }
+    : { minimumFractionDigits: places, maximumFractionDigits: places };
+  const shown = (of) => of == null ? "-" : (of / scale).toLocaleString("en", digits);
+  const whole = (of) => of == null ? "-" : shown(of) + name;
+  return [whole(value), interval ? `${shown(interval[0])} to ${whole(interval[1])}` : "-", whole(other)];
+}
 function between(pair) {
   if (!pair) return "-";
   return pair[1] == null ? "over " + time(pair[0]) : time(pair[0]) + " to " + time(pair[1]);
@@ -84,6 +96,7 @@ function table(id, columns, rows, none) {
       if (!cell) {
         cell = row.insertCell();
         if (columns[column][2]) cell.className = columns[column][2];
+        cell.dataset.head = columns[column][0];
       }
       if (value instanceof Node) {
         cell.replaceChildren(value);
@@ -93,6 +106,17 @@ function table(id, columns, rows, none) {
       }
     });
   });
+}
+// What the gate's model has learned; its sentences are read whole.
+function model(rows) {
+  table("model",
+    [["Of", 3], ["What", 2.5, "long"], ["Value", 2, "number"], ["95 % interval", 3], ["Happened", 1.8, "number"],
+      ["Basis", 4, "long"]],
+    rows.map((m) => {
+      const [value, interval, happened] = quantity(m.unit, m.value, m.interval, m.happened);
+      return [m.of, m.what, value, interval, happened, m.basis];
+    }),
+    "No model is fitted yet.");
 }
 // The end of an axis: the next of 1, 2, 5, 10, 20, ...
 function end(value) {

@@ -465,8 +465,8 @@ pub(crate) fn load_text(record: &RunRecord) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_run_is_no_worse_than_itself_and_a_slower_one_is() {
+    /// Twenty intervals of a client's requests that take so long.
+    fn run(id: &str, seconds: f64) -> RunRecord {
         let clients = |seconds: f64| {
             let mut counts = measure::ClassCounts { completed: 1000, ..Default::default() };
             for nth in 0..1000 {
@@ -475,7 +475,7 @@ mod tests {
             }
             counts
         };
-        let run = |id: &str, seconds: f64| RunRecord {
+        RunRecord {
             header: measure::RunHeader {
                 id: id.into(),
                 started: String::new(),
@@ -505,7 +505,11 @@ mod tests {
                 })
                 .collect(),
             summary: None,
-        };
+        }
+    }
+
+    #[test]
+    fn a_run_is_no_worse_than_itself_and_a_slower_one_is() {
         let all = |of: &[Outcome]| of.iter().fold(Verdict::Holds, |all, one| all.and(one.verdict));
         let (first, slower) = (run("first", 0.01), run("slower", 0.02));
         let same = changes(&[&first], &[&first]);
@@ -515,5 +519,35 @@ mod tests {
         assert_eq!(all(&against), Verdict::Fails);
         assert!(against[1].line.contains("worse"), "{}", against[1].line);
         assert_eq!(all(&changes(&[&slower], &[&first])), Verdict::Holds, "better is fine");
+    }
+
+    /// The story: of a generator that had no processor left it said `use more threads`, where the run itself had said to
+    /// ask for less.
+    #[test]
+    fn a_run_that_is_invalid_is_told_with_what_to_change() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: Args,
+        }
+        let typed = ["check", "run.jsonl", "--expect", "p99<1s"];
+        let Line { args } = clap::Parser::parse_from(typed);
+        let told = |cpu_s: f64| {
+            let mut record = run("one", 0.01);
+            record.header.host.cpus = 1;
+            for interval in &mut record.intervals {
+                interval.generator.thread_cpu_s = vec![cpu_s];
+            }
+            let mut out = Vec::new();
+            let checked = check(&args, &record, &[], None, &mut out).expect("it is written");
+            let text = String::from_utf8(out).expect("it is a text");
+            (checked.verdict, text.split_whitespace().collect::<Vec<_>>().join(" "))
+        };
+        let (verdict, text) = told(9.9);
+        assert_eq!(verdict, Verdict::Invalid, "{text}");
+        let change = "to change: the generator was the limit, and there is no processor left for it: ask for less";
+        assert!(text.contains(change) && !text.contains("threads"), "{text}");
+        let (verdict, text) = told(0.01);
+        assert!(verdict == Verdict::Holds && !text.contains("to change"), "{text}");
     }
 }

@@ -662,19 +662,14 @@ fn scored(score: &Score) -> Result<Section, Broken> {
             Quantity::Throughput => (1.0, "1/s"),
             Quantity::Response | Quantity::Document { .. } => (1e3, "ms"),
         };
-        let measured = if row.measured.half_width.is_finite() {
-            let (low, high) = (row.measured.low(), row.measured.high());
-            Cell::interval(row.measured.mean * factor, low * factor, high * factor)
-        } else {
-            Cell::Number(row.measured.mean * factor)
-        };
+        let measured = &row.measured;
         vec![
             Cell::Text(quantity_text(&row.quantity)),
             Cell::Text(unit.into()),
             Cell::Number(row.completed as f64),
             row.formula.map_or(Cell::Empty, |value| Cell::Number(value.mean * factor)),
             Cell::Number(row.simulated.mean * factor),
-            measured,
+            Cell::positive(measured.mean * factor, measured.half_width * factor),
             // Of a run in which nothing was completed nothing can be off by a share.
             if row.error().is_finite() { Cell::Number(row.error() * 100.0) } else { Cell::Empty },
             Cell::Outcome(right(row.right)),

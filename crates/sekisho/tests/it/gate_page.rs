@@ -109,6 +109,10 @@ pub(crate) fn fits(browser: &mut Driven) {
     let [all, seen] = ["scrollWidth", "clientWidth"]
         .map(|name| browser.value(&format!("document.documentElement.{name}")).as_u64());
     assert!(all.is_some() && all <= seen, "{all:?} px in {seen:?} px");
+    // On a phone no table is wider than its box.
+    let wide = "innerWidth > 720 ? [] : [...document.querySelectorAll('.box')] \
+                .filter((box) => box.scrollWidth > box.clientWidth).map((box) => box.firstChild.id)";
+    assert_eq!(browser.value(wide), json!([]));
 }
 
 #[test]

@@ -284,10 +284,7 @@ fn tables(runs: &[Run]) -> Result<Section, Broken> {
     for Run { kept, judged, .. } in runs {
         let (record, estimate) = (&kept.record, &judged.new_orders_per_minute);
         let (plan, client) = (&record.plan, &record.client);
-        let rate = match estimate.half_width.is_finite() {
-            true => Cell::interval(estimate.mean, estimate.low(), estimate.high()),
-            false => Cell::Number(estimate.mean),
-        };
+        let rate = Cell::positive(estimate.mean, estimate.half_width);
         let of = |value: Option<f64>| value.map_or(Cell::Empty, Cell::Number);
         let retries: u64 = record.kinds.iter().map(|kind| kind.retries).sum();
         found = found.row([

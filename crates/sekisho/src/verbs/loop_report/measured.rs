@@ -42,9 +42,8 @@ pub(super) fn numbers(judged: &Judged<'_>, held: &[Held]) -> Result<Section, Bro
         Column::new("errors", "%"),
         Column::plain("run"),
     ];
-    let interval = |of: &measure::Estimate, factor: f64| match of.half_width.is_finite() {
-        true => Cell::interval(of.mean * factor, of.low() * factor, of.high() * factor),
-        false => Cell::Number(of.mean * factor),
+    let interval = |of: &measure::Estimate, factor: f64| {
+        Cell::positive(of.mean * factor, of.half_width * factor)
     };
     let rows = judged.iter().map(|(run, judgement)| {
         let all = &judgement.all;

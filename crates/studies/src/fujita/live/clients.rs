@@ -210,12 +210,7 @@ fn section(
 
 /// An estimate in a table; without its interval where that has no end.
 pub(super) fn cell(estimate: &Estimate, factor: f64) -> Cell {
-    if estimate.half_width.is_finite() {
-        let at = |value: f64| value * factor;
-        Cell::interval(at(estimate.mean), at(estimate.low()), at(estimate.high()))
-    } else {
-        Cell::from(estimate.mean * factor)
-    }
+    Cell::positive(estimate.mean * factor, estimate.half_width * factor)
 }
 
 #[cfg(test)]
