@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use agents_store::{Made, PostgresSpec, PostgresStore};
 use clap::Args as ClapArgs;
 use cli::json::Answer;
-use cli::text::{next, quoted, sentence, shell_word};
+use cli::text::{quoted, sentence, shell_word};
 use cli::{Failure, Verdict, say};
 use databases::DatabaseArgs;
 use schemars::JsonSchema;
@@ -125,7 +125,7 @@ fn text(args: &InitArgs, tables: &str, statements: Option<&str>) -> String {
     let command = |verb: &str, rest: &str| {
         let rules = shell_word(&args.rules);
         let command = args.database.again(&format!("sekisho agents {verb} {rules}"));
-        next(&format!("{command}{schema}{rest}"))
+        args.database.next_line(&format!("{command}{schema}{rest}"))
     };
     let name = &args.schema;
     match tables {

@@ -44,7 +44,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, conflicts_with_all = ["store", "db"])]
     in_memory: bool,
     /// Keep the agents in this PostgreSQL: postgresql://USER@HOST:PORT/NAME. `agents init` makes the
-    /// tables. A password is better put into PGPASSWORD, or into the file that PGPASSFILE names: an
+    /// tables. A password is better put into PGPASSWORD, `~/.pgpass`, or the file that PGPASSFILE names: an
     /// address is seen in the list of processes
     #[arg(long, value_name = "URL")]
     db: Option<String>,

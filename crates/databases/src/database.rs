@@ -1,13 +1,13 @@
 //! Database that a verb works on, as the user names it, and permission to do so.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::passfile;
 use ::load::{Reach, ReachError};
 use ::tpcc::{Config, PlaceError, SslMode, Verify};
 use clap::Args as ClapArgs;
 use cli::Failure;
-use cli::text::quoted;
+use cli::text::{next, paragraph, quoted};
 use monitor::{Authorities, Negotiation, ServerTls, Tls, TlsMode, TlsVersion};
 
 /// Folders in which PostgreSQL's own packages put the socket.
@@ -27,7 +27,7 @@ const NONE: &str = "no database is named: give `--db postgresql://USER@HOST/NAME
 #[derive(ClapArgs)]
 pub struct DatabaseArgs {
     /// The database: postgresql://USER@HOST:PORT/NAME; left out, PGHOST, PGDATABASE and so on. A
-    /// password is better put into PGPASSWORD, or into the file that PGPASSFILE names
+    /// password is better put into PGPASSWORD, `~/.pgpass`, or the file that PGPASSFILE names
     #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
     db: Option<String>,
     /// Allow a database at an address that is neither loopback nor private: say it twice
@@ -110,6 +110,24 @@ impl DatabaseArgs {
         format!("{command}{database}{}", " --public".repeat(self.public.into()))
     }
 
+    /// The same command to type next.
+    pub fn next(&self, command: &str) -> String {
+        self.next_line(&self.again(command))
+    }
+
+    /// A line to type next, with what it needs.
+    pub fn next_line(&self, line: &str) -> String {
+        self.needs().map_or(String::new(), paragraph) + &next(line)
+    }
+
+    /// Sentence on what a line to type next needs: no such line has a secret that was typed.
+    pub fn needs(&self) -> Option<&'static str> {
+        let of_environment = variable("DATABASE_URL");
+        let typed = self.url().filter(|url| Some(*url) != of_environment.as_deref());
+        let has_needs = typed.is_some_and(has_password) && variable("PGPASSWORD").is_none();
+        has_needs.then_some(PASSWORD)
+    }
+
     /// The address as it was given, without its password; none where the environment has it.
     pub fn shown(&self) -> Option<String> {
         let of_environment = variable("DATABASE_URL");
@@ -151,6 +169,14 @@ pub fn server(url: Option<&str>) -> Result<(Config, ServerTls), Failure> {
     };
     let tls = encryption.completed(&variable).of_gate()?;
     Ok((completed(config, &variable)?, tls))
+}
+
+/// The sentence before a command whose password is not printed.
+const PASSWORD: &str = "The password is not printed: put it into PGPASSWORD, or into ~/.pgpass.";
+
+/// True if an address has a password.
+fn has_password(url: &str) -> bool {
+    of_url(url).is_ok_and(|(config, _)| config.get_password().is_some())
 }
 
 /// An address as it was given, but for its password: PGPASSWORD has that, or the server asks for none.
@@ -420,7 +446,7 @@ fn completed(
 ) -> Result<Config, Failure> {
     if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
         let (names, numbers) = (variable("PGHOST"), variable("PGHOSTADDR"));
-        let socket = || SOCKETS.into_iter().find(|folder| std::path::Path::new(folder).is_dir());
+        let socket = || SOCKETS.into_iter().find(|folder| Path::new(folder).is_dir());
         let usual = names.as_deref().or(socket()).unwrap_or("localhost");
         if names.is_some() || numbers.is_none() {
             for name in usual.split(',') {
@@ -456,7 +482,7 @@ fn completed(
         config.password(password);
     }
     if config.get_password().is_none()
-        && let Some(path) = variable("PGPASSFILE")
+        && let Some(path) = password_file(variable)
     {
         // As whom the connection logs in where nobody says it: not by USER, which may be another one, or none.
         let user = match config.get_user() {
@@ -465,10 +491,16 @@ fn completed(
                 Failure::Usage(format!("the login has no name ({error}): say PGUSER"))
             })?,
         };
-        let found = passfile::password(Path::new(&path), &config, &user)?;
+        let found = passfile::password(&path, &config, &user)?;
         found.iter().for_each(|password| _ = config.password(password));
     }
     Ok(config)
+}
+
+/// The file of passwords: that which is named, else the one in the login's home, if it is there.
+fn password_file(variable: &dyn Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let own = || Some(Path::new(&variable("HOME")?).join(".pgpass")).filter(|path| path.exists());
+    variable("PGPASSFILE").map(PathBuf::from).or_else(own)
 }
 
 #[cfg(test)]
@@ -497,6 +529,46 @@ mod tests {
         let own = completed(url.0, &set).unwrap();
         assert_eq!(verify::name(&own), "bench at other:7000");
         assert_eq!(own.get_password(), Some(&b"mine"[..]));
+    }
+
+    #[test]
+    fn the_file_in_the_home_has_the_password_if_no_other_is_named() {
+        use std::os::unix::fs::PermissionsExt;
+        let home = std::env::temp_dir().join(format!("passfile-home-{}", std::process::id()));
+        std::fs::create_dir(&home).unwrap();
+        let found = |named: Option<&str>| {
+            let set = |name: &str| match name {
+                "PGHOST" => Some("db".to_owned()),
+                "HOME" => Some(home.display().to_string()),
+                "PGPASSFILE" => named.map(str::to_owned),
+                _ => None,
+            };
+            let all = completed(Config::new(), &set).map_err(|failure| failure.to_string())?;
+            Ok(all.get_password().map(<[u8]>::to_vec))
+        };
+        assert_eq!(found(None), Ok(None), "it is not there");
+        let path = home.join(".pgpass");
+        std::fs::write(&path, "*:*:*:*:own\n").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let open: String = found(None).unwrap_err();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let own = found(None);
+        let other = found(Some("/no/such"));
+        std::fs::remove_dir_all(&home).unwrap();
+        assert!(open.contains("chmod 600") && open.contains(".pgpass"), "{open}");
+        assert_eq!(own, Ok(Some(b"own".to_vec())));
+        assert!(other.unwrap_err().contains("/no/such"), "the named one is asked alone");
+    }
+
+    #[test]
+    fn a_line_to_type_next_says_that_it_has_lost_a_password() {
+        let needs = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            DatabaseArgs::typed(&words).needs()
+        };
+        assert_eq!(needs("x --db postgresql://me@host/db"), None);
+        assert_eq!(needs("x"), None);
+        assert_eq!(needs("x --db postgresql://me:word@host/db"), Some(PASSWORD));
     }
 
     /// Where nobody names a user, the connection is that of the login, whatever USER says. The password was once that

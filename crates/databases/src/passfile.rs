@@ -1,5 +1,5 @@
-//! The file of passwords that PGPASSFILE names, as PostgreSQL's own programs read it: a password in it stands
-//! neither in the list of processes nor in the environment.
+//! The file of passwords, `~/.pgpass` or the one that PGPASSFILE names, as PostgreSQL's own programs read it: a
+//! password in it stands neither in the list of processes nor in the environment.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -30,15 +30,18 @@ pub(crate) fn password(
     user: &str,
 ) -> Result<Option<String>, Failure> {
     let name = path.display();
-    let wrong =
-        |error: std::io::Error| Failure::Usage(format!("PGPASSFILE: cannot read {name}: {error}"));
+    let wrong = |error: std::io::Error| {
+        Failure::Usage(format!("the passwords in {name} cannot be read: {error}"))
+    };
     let is = std::fs::metadata(path).map_err(wrong)?;
     if is.len() > BYTES_MAX || !is.is_file() {
-        return Err(Failure::Usage(format!("PGPASSFILE: {name} is no file of passwords")));
+        return Err(Failure::Usage(format!(
+            "{name} is no file of passwords: PGPASSFILE names one"
+        )));
     }
     if is.permissions().mode() & 0o077 != 0 {
         return Err(Failure::Usage(format!(
-            "PGPASSFILE: others can read {name}; `chmod 600 {name}` keeps it from them"
+            "others can read the passwords in {name}; `chmod 600 {name}` keeps it from them"
         )));
     }
     let text = std::fs::read_to_string(path).map_err(wrong)?;
@@ -47,7 +50,7 @@ pub(crate) fn password(
     match found.all(|other| other == first) {
         true => Ok(first),
         false => Err(Failure::Usage(format!(
-            "PGPASSFILE: {name} has different passwords for the hosts that are named: name one host"
+            "{name} has different passwords for the hosts that are named: name one host"
         ))),
     }
 }
@@ -161,12 +164,15 @@ mod tests {
             config.host("a").host("b");
         };
         let open = found("*:*:*:*:x\n", 0o640, two).expect_err("others can read it");
-        assert!(open.contains("others can read") && open.contains("chmod 600"), "{open}");
+        assert!(
+            open.contains("others can read the passwords in") && open.contains("chmod 600"),
+            "{open}"
+        );
         assert_eq!(found("*:*:*:*:x\n", 0o600, two), some("x"));
         let different = found("a:*:*:*:x\nb:*:*:*:y\n", 0o600, two).expect_err("which of them?");
         assert!(different.contains("different passwords"), "{different}");
         found("a:*:*:*:x\n", 0o600, two).expect_err("one with, one without");
         let none = password(Path::new("/no/such"), &Config::new(), "me").expect_err("no file");
-        assert!(none.to_string().contains("PGPASSFILE: cannot read /no/such"), "{none}");
+        assert!(none.to_string().contains("the passwords in /no/such cannot be read"), "{none}");
     }
 }

@@ -7,7 +7,7 @@ use ::tpcc::{
 };
 use clap::Args as ClapArgs;
 use cli::json::{Answer, Interrupted};
-use cli::text::{filled, next, paragraph, sentence};
+use cli::text::{filled, paragraph, sentence};
 use cli::{Failure, Session, Verdict, progress, say, store};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -182,7 +182,7 @@ fn text(
         _ => "sekisho tpcc crash".to_owned(),
     };
     text += &paragraph(&format!("Seed {}.", args.seed));
-    text + &next(&command)
+    text + &args.database.next_line(&command)
 }
 
 /// A level and a mode, in words.

@@ -10,7 +10,7 @@ use ::tpcc::{NOT_AUDITED, Outcome, Pace, Plan};
 use advise::Span;
 use clap::Args as ClapArgs;
 use cli::json::Interrupted;
-use cli::text::{Table, next, paragraph, plus_minus, sentence, time};
+use cli::text::{Table, paragraph, plus_minus, sentence, time};
 use cli::{Failure, Session, Verdict, say, store, tool};
 use measure::Estimate;
 use schemars::JsonSchema;
@@ -160,7 +160,7 @@ pub(super) fn run(args: &Args, session: &Session, out: &mut dyn Write) -> Result
             paragraph(&format!("record: {}", begun.record().display())),
             written(&report),
             paragraph(&format!("Seed {}.", args.seed)),
-            next(&args.database.again(&search.next_command(target.room()))),
+            args.database.next(&search.next_command(target.room())),
         ];
         say(out, &text.concat())?;
     }

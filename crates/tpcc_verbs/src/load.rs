@@ -8,7 +8,7 @@ use ::tpcc::{
 };
 use clap::{Args as ClapArgs, ValueEnum};
 use cli::json::Answer;
-use cli::text::{bytes, next, paragraph, time};
+use cli::text::{bytes, paragraph, time};
 use cli::{Failure, Session, Verdict, progress, say, store};
 use indicatif::ProgressBar;
 use schemars::JsonSchema;
@@ -174,7 +174,7 @@ fn done_text(args: &Args, loaded: &Loaded, version: &str) -> String {
         loaded.record.seed,
         time(each),
         paragraph(&facts),
-        next(&args.database.again(&format!("sekisho tpcc run --warehouses {warehouses}")))
+        args.database.next(&format!("sekisho tpcc run --warehouses {warehouses}"))
     )
 }
 
@@ -252,7 +252,7 @@ fn stopped_text(args: &Args, last: Option<Progress>) -> String {
     format!(
         "interrupted: about {share:.0} % of the rows were there\n{}{}",
         paragraph("What was whole is kept; the rest was undone by the database."),
-        next(&args.resuming())
+        args.database.next_line(&args.resuming())
     )
 }
 

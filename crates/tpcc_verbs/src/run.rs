@@ -127,7 +127,10 @@ pub(super) fn text(
         verified_text(kept.verified.as_ref()),
         paragraph(&format!("record: {}", kept.path.display())),
         written(report),
-        next(&next_command(run, given)),
+        match given {
+            Some((database, _)) => database.next_line(&next_command(run, given)),
+            None => next(&next_command(run, given)),
+        },
     ]
     .concat()
 }

@@ -144,5 +144,5 @@ fn text(runs: &[Run], args: &Args, target: &Target, report: &Result<PathBuf, Fai
     text += &written(report);
     text += &paragraph(&format!("Seed {}.", kept.record.plan.seed));
     let command = terminals::run_next(target.room(), kept.record.plan.warehouses, 10, "10min");
-    text + &cli::text::next(&args.terminals.database.again(&command))
+    text + &args.terminals.database.next(&command)
 }

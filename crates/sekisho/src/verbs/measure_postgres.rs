@@ -432,10 +432,12 @@ impl PostgresArgs {
     fn typed(&self, session: &Session) -> Option<Typed> {
         let typed = Typed::of(&session.command)?;
         // The words of a session have lost the user of an address with its password.
-        Some(match self.database.shown() {
+        let mut typed = match self.database.shown() {
             Some(address) => typed.with("db", address),
             None => typed.without("db"),
-        })
+        };
+        typed.needs = self.database.needs();
+        Some(typed)
     }
 
     /// The same command on the same database, without a load.

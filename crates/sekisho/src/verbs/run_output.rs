@@ -199,11 +199,13 @@ fn next_command(
     let judgements: Vec<Judgement> = kept.iter().map(judgement).collect();
     let runs: Vec<(&RunRecord, &Judgement)> =
         kept.iter().map(|(_, record)| record).zip(&judgements).collect();
+    let needs = typed.as_ref().and_then(|typed| typed.needs);
+    let needs = needs.map_or(String::new(), paragraph);
     if let Some(change) = invalid::change(&runs, typed.clone()) {
         for why in &change.why {
             text += &paragraph(&format!("to change: {why}"));
         }
-        return text + &change.command.map_or(String::new(), |command| next(&command));
+        return text + &change.command.map_or(String::new(), |command| needs + &next(&command));
     }
     let records: Vec<RunRecord> = kept.iter().map(|(_, record)| record.clone()).collect();
     let clients = |at: usize| match records[at].header.load {
@@ -218,7 +220,7 @@ fn next_command(
         (Some(&one), Some(typed)) if limits.is_empty() && one < MOST => {
             let more = if one == 1 { [1, 4, 16] } else { [1, one, one.saturating_mul(4)] };
             let more = more.map(|clients| clients.to_string()).join(",");
-            typed.for_another_load().with("clients", more).line()
+            return text + &needs + &next(&typed.for_another_load().with("clients", more).line());
         }
         _ => format!("sekisho report {}", names.join(" ")),
     };

@@ -63,6 +63,8 @@ pub(crate) struct Typed {
     targets: Vec<String>,
     /// Options with their values, in the order of the command line.
     options: Vec<(String, Vec<String>)>,
+    /// Sentence on what the command needs besides, if anything.
+    pub(crate) needs: Option<&'static str>,
 }
 
 impl Typed {
@@ -85,7 +87,7 @@ impl Typed {
             let found = found.filter(|argument| argument.get_action().takes_values());
             found.map_or(0, |one| one.get_num_args().map_or(1, |range| range.min_values().max(1)))
         };
-        let mut typed = Typed { engine, targets: Vec::new(), options: Vec::new() };
+        let mut typed = Typed { engine, targets: Vec::new(), options: Vec::new(), needs: None };
         let mut words = rest.iter();
         while let Some(word) = words.next() {
             if word == "--" {

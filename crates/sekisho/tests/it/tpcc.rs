@@ -114,6 +114,9 @@ fn an_interrupted_load_says_how_to_go_on() {
     assert!(ended.out.starts_with("interrupted: about "), "{ended:?}");
     let next = "next: sekisho tpcc load --warehouses 20 --seed 4 --resume";
     assert!(ended.out.contains(next), "{ended:?}");
+    // A password was typed, and is not printed.
+    let said = ended.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("The password is not printed: put it into PGPASSWORD"), "{ended:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use ::tpcc::place::{Access, Arrangement, Kind, LOG, Pattern, Step};
 use ::tpcc::{NOT_AUDITED, Outcome};
 use cli::Verdict;
 use cli::json::{Answer, Interrupted};
-use cli::text::{Table, next, paragraph, pasted, plus_minus, sentence, shell_word, time};
+use cli::text::{Table, paragraph, pasted, plus_minus, sentence, shell_word, time};
 use schemars::JsonSchema;
 use serde::Serialize;
 use workload::tpcc::Kind as Transaction;
@@ -227,7 +227,7 @@ pub(super) fn text(placed: &Placed<'_>, verdict: Verdict, found: Option<&Verifie
     for run in std::iter::once(&placed.before).chain(&placed.after) {
         text += &paragraph(&format!("record: {}", run.kept.path.display()));
     }
-    text + &next(&command(placed))
+    text + &placed.given.next_line(&command(placed))
 }
 
 /// Command to type next.
@@ -429,5 +429,5 @@ pub(super) fn undone(steps: &[Step], given: &DatabaseArgs, form: Form) -> String
     }
     sentence(&format!(
         "undone: {moved} tables and indexes are back, {removed} tablespaces are removed"
-    )) + &next(&given.again("sekisho tpcc verify"))
+    )) + &given.next("sekisho tpcc verify")
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use ::tpcc::tuning::{Observed, What};
 use ::tpcc::{NOT_AUDITED, Outcome};
 use cli::Verdict;
-use cli::text::{Table, count, next, paragraph, sentence};
+use cli::text::{Table, count, paragraph, sentence};
 
 use super::trial::{Trial, Tried, name};
 use super::{Tuning, kernel};
@@ -139,7 +139,7 @@ impl Text<'_> {
             false => format!("sekisho tpcc tune --warehouses {warehouses} --apply"),
             true => run_next(room, warehouses, 10, "10min"),
         };
-        text + &next(&database.again(&command))
+        text + &database.next(&command)
     }
 }
 
