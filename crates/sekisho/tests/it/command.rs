@@ -163,27 +163,33 @@ impl Running {
     /// Waits until its output holds a text, and returns all that it has said by then.
     #[track_caller]
     pub(crate) fn says(&self, wanted: &str) -> String {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let said = text(&self.said);
-            if said.contains(wanted) {
-                return said;
-            }
-            assert!(
-                Instant::now() < deadline,
-                "never `{wanted}`: {said}{}",
-                text(&self.complained)
-            );
-            thread::sleep(Duration::from_millis(10));
-        }
+        self.holds(&self.said, wanted)
     }
 
     /// Waits until it has said something on standard error.
     #[track_caller]
     pub(crate) fn complains(&self, wanted: &str) {
+        self.holds(&self.complained, wanted);
+    }
+
+    /// Waits until one of its outputs holds a text; a program that has ended says no more.
+    #[track_caller]
+    fn holds(&self, output: &Mutex<Vec<u8>>, wanted: &str) -> String {
         let deadline = Instant::now() + PATIENCE;
-        while !text(&self.complained).contains(wanted) {
-            assert!(Instant::now() < deadline, "never `{wanted}`: {}", text(&self.complained));
+        loop {
+            // Asked first: what it said last is read before.
+            let readers = [&self.out, &self.err].into_iter().flatten();
+            let is_over = readers.into_iter().all(JoinHandle::is_finished);
+            let said = text(output);
+            if said.contains(wanted) {
+                return said;
+            }
+            assert!(
+                !is_over && Instant::now() < deadline,
+                "never `{wanted}`: {}{}",
+                text(&self.said),
+                text(&self.complained)
+            );
             thread::sleep(Duration::from_millis(10));
         }
     }
@@ -253,4 +259,11 @@ fn assert_fits(text: &str) {
         let length = line.chars().count();
         assert!(length <= COLUMNS || longest > 60, "{length} columns: {line}\n\n{text}");
     }
+}
+
+/// The story: a server that refused its arguments was waited for ten minutes.
+#[test]
+#[should_panic(expected = "never `listening`: error: unrecognized subcommand 'no-such-verb'")]
+fn a_program_that_has_ended_says_no_more() {
+    start(Path::new("."), &["no-such-verb"]).says("listening");
 }
