@@ -8,6 +8,7 @@ use std::time::Duration;
 use gate::Time;
 
 use crate::message::{Key, Priority, TimerName};
+use crate::store::Timer;
 
 /// A kind of agents.
 ///
@@ -93,7 +94,7 @@ pub trait Agent: Sized {
     /// panic of it is without consequences.
     fn precompute(_batch: &[(&Self, &Self::Message)]) {}
 
-    /// Handles a timer that it has set.
+    /// Handles a timer that it has set. [`Context::behind`] says by which [divider](Agent::divides).
     ///
     /// # Errors
     /// As of [`on`](Agent::on).
@@ -210,6 +211,7 @@ pub struct Context<M> {
     now: Time,
     key: Key,
     fired: u64,
+    behind: Option<M>,
     pub(crate) sends: Vec<(Key, Priority, M)>,
     pub(crate) notifications: Vec<(u32, u64, Vec<u8>)>,
     pub(crate) timers: Vec<(TimerName, TimerChange)>,
@@ -220,7 +222,20 @@ impl<M> Context<M> {
     /// notifications so far.
     pub fn new(now: Time, key: Key, fired: u64) -> Context<M> {
         let (sends, notifications, timers) = (Vec::new(), Vec::new(), Vec::new());
-        Context { now, key, fired, sends, notifications, timers }
+        Context { now, key, fired, behind: None, sends, notifications, timers }
+    }
+
+    /// The same for a timer that is due behind this divider of the log.
+    pub fn due_behind(mut self, divider: Option<M>) -> Context<M> {
+        self.behind = divider;
+        self
+    }
+
+    /// The last message that [divides](Agent::divides) the log and that this agent has behind it, in the
+    /// handler of a timer: none if there is none, or if it handles a message, which
+    /// [was told so](Agent::behind).
+    pub fn behind(&self) -> Option<&M> {
+        self.behind.as_ref()
     }
 
     /// The time of the batch.
@@ -281,6 +296,14 @@ impl<M> Context<M> {
     pub fn timers(&self) -> impl Iterator<Item = (TimerName, Option<Time>)> {
         self.timers.iter().map(|&(name, change)| match change {
             TimerChange::Set { at, .. } => (name, Some(at)),
+            TimerChange::Cancel => (name, None),
+        })
+    }
+
+    /// The changes of timers so far, in order: each with its span, `None` if it is cancelled.
+    pub fn timers_set(&self) -> impl Iterator<Item = (TimerName, Option<Timer>)> {
+        self.timers.iter().map(|&(name, change)| match change {
+            TimerChange::Set { at, every } => (name, Some(Timer { due: at, every })),
             TimerChange::Cancel => (name, None),
         })
     }

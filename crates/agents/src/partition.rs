@@ -282,6 +282,12 @@ impl<A: Agent> Partition<A> {
         Ok(it)
     }
 
+    /// All agents have this message behind them, which [divided](Agent::divides) the log before the part of it
+    /// that was read: [timers](Context::behind) know it.
+    pub fn begin_behind(&mut self, divider: A::Message) {
+        self.dividers.begin_behind(divider);
+    }
+
     /// Plants a defect.
     #[cfg(feature = "planted")]
     pub fn plant(&mut self, planted: Planted) {
@@ -444,7 +450,8 @@ impl<A: Agent> Partition<A> {
     /// A message of the log that has not taken effect everywhere.
     fn take_in(&mut self, mut entry: crate::message::Entry<A::Message>) {
         let seq = entry.seq;
-        self.dividers.meet::<A>(seq, &mut entry.envelope.message);
+        let priority = entry.envelope.priority;
+        self.dividers.meet::<A>(seq, priority, &mut entry.envelope.message);
         if self.planted == Some(Planted::DividerPassedOver) {
             self.dividers.forget();
         }

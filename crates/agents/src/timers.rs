@@ -78,14 +78,16 @@ impl Timers {
     }
 }
 
-/// A timer after it fired at `now`: the first moment of its row that is later, however many have
-/// passed.
-pub(crate) fn after_firing(timer: Timer, now: Time) -> Option<Timer> {
-    let every = timer.every?;
-    let span = nanos(every);
-    let late = now.as_nanos().saturating_sub(timer.due.as_nanos());
-    let due = timer.due.as_nanos().saturating_add((late / span + 1).saturating_mul(span));
-    Some(Timer { due: Time::from_nanos(due), every: timer.every })
+impl Timer {
+    /// It after it fired at `now`: due at the first moment of its row that is later, however many have
+    /// passed; `None` if it has no row.
+    pub fn after_firing(self, now: Time) -> Option<Timer> {
+        let every = self.every?;
+        let span = nanos(every);
+        let late = now.as_nanos().saturating_sub(self.due.as_nanos());
+        let due = self.due.as_nanos().saturating_add((late / span + 1).saturating_mul(span));
+        Some(Timer { due: Time::from_nanos(due), every: self.every })
+    }
 }
 
 /// At least 1.
@@ -101,9 +103,9 @@ mod tests {
     fn a_timer_that_was_missed_sixty_times_is_due_once() {
         let at = |second: u64| Time::from_nanos(second * 1_000_000_000);
         let timer = Timer { due: at(10), every: Some(Duration::from_secs(1)) };
-        assert_eq!(after_firing(timer, at(70)).unwrap().due, at(71));
-        assert_eq!(after_firing(timer, at(10)).unwrap().due, at(11));
-        assert_eq!(after_firing(Timer { every: None, ..timer }, at(10)), None);
+        assert_eq!(timer.after_firing(at(70)).unwrap().due, at(71));
+        assert_eq!(timer.after_firing(at(10)).unwrap().due, at(11));
+        assert_eq!(Timer { every: None, ..timer }.after_firing(at(10)), None);
     }
 
     #[test]

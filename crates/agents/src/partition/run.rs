@@ -15,7 +15,6 @@ use crate::message::{
 };
 use crate::planted::Planted;
 use crate::store::{Commit, Listed, Outcome, Row, RowWrite, StateWrite, Stored, Timer};
-use crate::timers::after_firing;
 
 /// Rows without a state that a commit erases at least, if so many can go.
 const ERASED_MIN: usize = 100;
@@ -508,7 +507,7 @@ impl<A: Agent> Partition<A> {
                 let timer = timer.unwrap_or_else(|| self.timers.get(key, name));
                 // Another time, or none: it was set anew or cancelled meanwhile.
                 let Some(timer) = timer.filter(|timer| timer.due == due) else { return Ok(()) };
-                work.timers.insert((key, name), after_firing(timer, self.now));
+                work.timers.insert((key, name), timer.after_firing(self.now));
                 ran.changing.push(delivery);
                 (None, Some(name))
             }
@@ -546,7 +545,8 @@ impl<A: Agent> Partition<A> {
             return Ok(());
         }
         let State::Live(agent) = &mut resident.state else { return Ok(()) };
-        let mut cx = Context::new(self.now, key, header.fired);
+        let divider = timer.and_then(|_| self.dividers.of(self.window.low(), &header.heard));
+        let mut cx = Context::new(self.now, key, header.fired).due_behind(divider.cloned());
         let (effect, wish) = guarded(|| call(agent, message, timer, ran.write, &mut cx))?;
         self.counts.handled += 1;
         if let Some(Listed { armed, bounds }) = wish {

@@ -18,6 +18,13 @@ pub(crate) struct Message {
     pub(crate) behind: u64,
 }
 
+impl Message {
+    /// A number of it among all.
+    fn number(&self) -> u64 {
+        self.from * 1_000 + self.ordinal
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum What {
     /// Adds to the sum.
@@ -71,7 +78,9 @@ pub(crate) struct Account {
     pub(crate) counted: u64,
     /// The sums as they were at each divider, and the messages behind each.
     pub(crate) divided: u64,
-    /// Messages that came out of order.
+    /// The last divider that it was told of.
+    pub(crate) divider: u64,
+    /// Messages that came out of order, and timers that were behind another divider.
     pub(crate) disorder: u64,
 }
 
@@ -138,7 +147,8 @@ impl Agent for Account {
                 | What::Poison
         );
         let (low, high) = (i64::MIN, i64::MAX);
-        wanted.then(|| Account { key: key.0, low, high, ..Account::default() })
+        let divider = first.behind;
+        wanted.then(|| Account { key: key.0, low, high, divider, ..Account::default() })
     }
 
     fn decode(version: u16, cold: &[u8], hot: &[u8]) -> Result<Account, Failure> {
@@ -149,7 +159,8 @@ impl Agent for Account {
         let [marked, key, low, high, armed, ref ordinals @ ..] = cold[..] else {
             return Err(Failure("short".to_owned()));
         };
-        let [outside, sum, urgent, fired, rang, counted, divided, disorder] = hot[..] else {
+        let [outside, sum, urgent, fired, rang, counted, divided, divider, disorder] = hot[..]
+        else {
             return Err(Failure("short".to_owned()));
         };
         let (low, high, armed) = (low as i64, high as i64, armed == 1);
@@ -169,6 +180,7 @@ impl Agent for Account {
             rang,
             counted,
             divided,
+            divider,
             disorder,
         })
     }
@@ -182,8 +194,9 @@ impl Agent for Account {
     }
 
     fn encode_hot(&self, to: &mut Vec<u8>) {
-        let Account { outside, sum, urgent, fired, rang, counted, divided, disorder, .. } = *self;
-        put(to, &[u64::from(outside), sum, urgent, fired, rang, counted, divided, disorder]);
+        let Account { sum, urgent, fired, rang, counted, divided, divider, disorder, .. } = *self;
+        let outside = u64::from(self.outside);
+        put(to, &[outside, sum, urgent, fired, rang, counted, divided, divider, disorder]);
     }
 
     fn divides(message: &Message) -> bool {
@@ -191,7 +204,7 @@ impl Agent for Account {
     }
 
     fn behind(divider: &Message, message: &mut Message) {
-        message.behind = divider.from * 1_000 + divider.ordinal;
+        message.behind = divider.number();
     }
 
     fn on(&mut self, message: &Message, cx: &mut Context<Message>) -> Result<Effect, Failure> {
@@ -200,6 +213,7 @@ impl Agent for Account {
                 let now = [self.sum, self.urgent, self.fired, self.counted, message.behind];
                 let mix = |so_far: u64, one: u64| so_far.wrapping_mul(31).wrapping_add(one);
                 self.divided = now.into_iter().fold(self.divided, mix);
+                self.divider = message.number();
             }
             What::Price(price) => return self.price(price, cx),
             What::Count => {
@@ -263,6 +277,9 @@ impl Agent for Account {
 
     fn on_timer(&mut self, name: TimerName, cx: &mut Context<Message>) -> Result<Effect, Failure> {
         self.rang += 1;
+        // Its divider is the last one that the account has handled, or that was before it was created.
+        let behind = cx.behind().map_or(0, Message::number);
+        self.disorder += u64::from(behind != self.divider);
         cx.notify(RANG, name.0.to_le_bytes().to_vec());
         Ok(Effect::Hot)
     }
