@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agents::alert::{Alert, AlertMessage, AlertSpec};
-use agents::{Agent, Bound, Context, Effect, Failure, Key, TimerName};
+use agents::{Agent, Bound, Context, Effect, Failure, Key, Timer, TimerName};
 use gate::Time;
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,7 @@ use crate::message::{Body, Event, Message, json};
 use crate::program::AskedAgent;
 use crate::rules::{FieldChange, Rule, Rules};
 use crate::threshold::{INSIDE, Limits};
+use crate::timer::Timers;
 use crate::value::Value;
 
 /// An agent that follows the rules of a file.
@@ -25,6 +26,8 @@ pub struct RuleAgent {
     name: Arc<str>,
     fields: Fields,
     rules: Vec<RuleState>,
+    /// Timers of the file that are set.
+    timers: Timers,
     history: History,
     /// The answer of a program that was asked for a whole batch.
     precomputed: RefCell<Option<Box<Precomputed>>>,
@@ -108,6 +111,21 @@ impl RuleAgent {
         value.is_some_and(|(_, value)| change.after != Some(value.kind()))
     }
 
+    /// Its timers of the file that are set, by name.
+    pub fn timers(&self) -> impl Iterator<Item = (&str, Timer)> {
+        self.timers.iter()
+    }
+
+    /// The name of a timer of the file that is set, from the core's name for it.
+    pub(crate) fn timer(&self, name: TimerName) -> Option<String> {
+        self.timers.named(name)
+    }
+
+    /// No timer of the file is set any more: a copy's, which the core does not have.
+    pub(crate) fn end_timers(&mut self) {
+        self.timers = Timers::default();
+    }
+
     /// The last decisions of its rules, the oldest first.
     pub fn decisions(&self) -> &[Decision] {
         self.history.all()
@@ -151,11 +169,12 @@ impl RuleAgent {
     /// Brings the states of the rules in line with the file. A rule that is new or has changed begins anew.
     fn follow(&mut self, rules: &Arc<Rules>, cx: &mut Context<Message>) -> Result<Effect, Failure> {
         self.placed(rules);
+        let ended = self.timers.follow(|name| rules.firing(name).is_some(), cx);
         let are_same = self.rules.len() == rules.rules.len()
             && (self.rules.iter().zip(&rules.rules))
                 .all(|(own, rule)| (own.id, own.fingerprint) == (rule.id, rule.fingerprint));
         if are_same {
-            return Ok(Effect::Clean);
+            return Ok(ended);
         }
         let mut old = std::mem::take(&mut self.rules);
         for rule in &rules.rules {
@@ -286,10 +305,42 @@ impl RuleAgent {
         if effect == Effect::Dirty {
             self.relimit(rules);
         }
+        effect = effect.max(self.time(rules, event, cx)?);
         for &at in &message.rules {
             effect = effect.max(self.judge(rules, at, event, before.as_deref(), cx)?);
         }
         Ok(effect)
+    }
+
+    /// A message sets timers and cancels others. A moment is computed from the state as the message leaves it.
+    fn time(
+        &mut self,
+        rules: &Arc<Rules>,
+        event: &Event,
+        cx: &mut Context<Message>,
+    ) -> Result<Effect, Failure> {
+        let message = &rules.messages[event.index];
+        let mut timers = std::mem::take(&mut self.timers);
+        let scope = Scope { state: self.placed(rules), fields: &event.fields };
+        let end = timers.take((&message.cancel, &message.timers), scope, cx);
+        self.timers = timers;
+        end
+    }
+
+    /// A timer of the file is due.
+    fn ring(
+        &mut self,
+        name: &str,
+        rules: &Arc<Rules>,
+        cx: &mut Context<Message>,
+    ) -> Result<Effect, Failure> {
+        self.timers.fire(name, cx.now());
+        self.follow(rules, cx)?;
+        // One that the file has no more is over.
+        if let Some(index) = rules.firing(name) {
+            self.event(rules, &Event { index, fields: Arc::from([]) }, cx)?;
+        }
+        Ok(Effect::Dirty)
     }
 
     /// The fields that the program of a message sets, in the places of the file.
@@ -461,6 +512,7 @@ impl Agent for RuleAgent {
                 name: name.clone(),
                 fields: Fields::Named(Vec::new()),
                 rules: Vec::new(),
+                timers: Timers::default(),
                 history: History::default(),
                 precomputed: RefCell::default(),
             }),
@@ -538,6 +590,12 @@ impl Agent for RuleAgent {
     }
 
     fn on_timer(&mut self, name: TimerName, cx: &mut Context<Message>) -> Result<Effect, Failure> {
+        if let Some(own) = self.timers.named(name) {
+            let told = |cause: String| Failure(format!("the timer `{own}`: {cause}"));
+            let rules = cx.behind().and_then(|divider| divider.rules.clone());
+            let rules = rules.ok_or_else(|| told("no rules hold".to_owned()))?;
+            return self.ring(&own, &rules, cx).map_err(|failure| told(failure.0));
+        }
         let id = name.0 / TIMERS;
         let Some(own) = self.rules.iter_mut().find(|rule| u64::from(rule.id) == id) else {
             return Ok(Effect::Clean);
@@ -591,8 +649,12 @@ impl Agent for RuleAgent {
     fn encode_cold(&self, to: &mut Vec<u8>) {
         let fields: serde_json::Map<String, serde_json::Value> =
             self.named().into_iter().map(|(name, value)| (name, json(&value))).collect();
-        let text = serde_json::to_vec(&(&*self.name, fields)).expect("keys are texts");
-        put(to, &text);
+        // An agent without timers is as it was before there were any.
+        let text = match self.timers.is_empty() {
+            true => serde_json::to_vec(&(&*self.name, fields)),
+            false => serde_json::to_vec(&(&*self.name, fields, self.timers.kept())),
+        };
+        put(to, &text.expect("keys are texts"));
         for rule in &self.rules {
             to.extend(rule.id.to_le_bytes());
             to.extend(rule.fingerprint.to_le_bytes());
@@ -623,8 +685,7 @@ impl Agent for RuleAgent {
             return Err(Failure(format!("a state of version {version}; known is {known}")));
         }
         let (mut cold, mut hot) = (cold, hot);
-        type Text = (String, BTreeMap<String, serde_json::Value>);
-        let (name, fields): Text = serde_json::from_slice(take(&mut cold)?)
+        let Text(name, fields, timers) = serde_json::from_slice(take(&mut cold)?)
             .map_err(|error| Failure(format!("a state that is no JSON: {error}")))?;
         let values =
             fields.iter().filter_map(|(name, it)| Some((name.clone(), Value::of_json(it)?)));
@@ -648,9 +709,18 @@ impl Agent for RuleAgent {
         }
         // Behind the rules; states of before it was kept end there.
         let history = History::decode(hot)?;
-        Ok(RuleAgent { name: name.into(), fields, rules, history, precomputed: RefCell::default() })
+        let (name, timers) = (name.into(), Timers::of_kept(timers));
+        Ok(RuleAgent { name, fields, rules, timers, history, precomputed: RefCell::default() })
     }
 }
+
+/// The readable part of a state: name, fields and timers, if any are set.
+#[derive(Deserialize)]
+struct Text(
+    String,
+    BTreeMap<String, serde_json::Value>,
+    #[serde(default)] BTreeMap<String, (u64, u64)>,
+);
 
 /// Bytes behind their number.
 fn put(to: &mut Vec<u8>, bytes: &[u8]) {

@@ -19,6 +19,8 @@ use crate::rules::{
     self, Destination, KeyKind, MessageRules, Rule, Rules, Source, StateField, way_out,
 };
 use crate::threshold::{BAND, Threshold};
+use crate::timer::PREFIX;
+use crate::timing::{FiringEntry, TimerEntry};
 use crate::value::{Kind, Value, stable_hash};
 
 /// The cause why a file has no rules: its place, what is wrong, and the way out.
@@ -28,15 +30,17 @@ pub struct RulesError(pub(crate) String);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FileEntry {
+pub(crate) struct FileEntry {
     agent: AgentEntry,
-    messages: BTreeMap<String, Spanned<MessageEntry>>,
+    pub(crate) messages: BTreeMap<String, Spanned<MessageEntry>>,
     #[serde(default)]
     rules: BTreeMap<String, Spanned<RuleEntry>>,
     #[serde(default)]
     destinations: BTreeMap<String, Spanned<DestinationEntry>>,
     #[serde(default)]
     modules: BTreeMap<String, Spanned<ModuleEntry>>,
+    #[serde(default)]
+    pub(crate) timers: BTreeMap<String, Spanned<FiringEntry>>,
 }
 
 #[derive(Deserialize)]
@@ -65,14 +69,18 @@ enum StateEntry {
     Number(f64),
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct MessageEntry {
+pub(crate) struct MessageEntry {
     #[serde(default)]
-    fields: BTreeMap<String, Spanned<String>>,
+    pub(crate) fields: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
-    set: BTreeMap<String, Spanned<String>>,
-    module: Option<Spanned<String>>,
+    pub(crate) set: BTreeMap<String, Spanned<String>>,
+    pub(crate) module: Option<Spanned<String>>,
+    #[serde(default)]
+    pub(crate) timers: BTreeMap<String, Spanned<TimerEntry>>,
+    #[serde(default)]
+    pub(crate) cancel: Vec<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -217,9 +225,18 @@ impl Reader<'_> {
         let mut messages = Vec::new();
         let mut names = Vec::new();
         for (name, entry) in &file.messages {
-            let (mut message, known) = self.message(name, entry, &state)?;
+            if name.starts_with(PREFIX) {
+                let cause = format!("`{name}` is the name of a timer's firing: take another");
+                return self.wrong(entry.span(), &cause);
+            }
+            let (mut message, known) = self.message(name, entry.get_ref(), &state)?;
             message.program = self.program_of(entry.get_ref(), &programs)?;
             messages.push(message);
+            names.push(known);
+        }
+        for (name, entry) in self.firings(file)? {
+            let (message, known) = self.message(&format!("{PREFIX}{name}"), &entry, &state)?;
+            messages.push(MessageRules { timer: Some(name.into()), ..message });
             names.push(known);
         }
         let mut rules: Vec<Rule> = Vec::new();
@@ -242,7 +259,7 @@ impl Reader<'_> {
             let mut fields = message.rules.iter().map(|&at| rules[at].threshold.as_ref());
             let first = fields.next().flatten().map(|threshold| threshold.field);
             let is_one = fields.all(|it| it.map(|threshold| threshold.field) == first);
-            message.compared = first.filter(|_| is_one && !message.sets());
+            message.compared = first.filter(|_| is_one && !message.acts());
         }
         let all = rules.iter().map(|rule| rule.fingerprint.to_le_bytes());
         let all: Vec<[u8; 8]> = all.collect();
@@ -250,6 +267,9 @@ impl Reader<'_> {
         let ways: Vec<u8> =
             messages.iter().map(|message| u8::from(message.compared.is_some())).collect();
         parts.push(&ways);
+        // Those that are set and that the file has no more end.
+        let timers = messages.iter().filter_map(|message| message.timer.as_deref());
+        parts.extend(timers.map(str::as_bytes));
         let fingerprint = stable_hash(&parts);
         let key = match file.agent.key {
             Some(KeyEntry::Number) => KeyKind::Number,
@@ -356,11 +376,11 @@ impl Reader<'_> {
     fn message(
         &self,
         name: &str,
-        entry: &Spanned<MessageEntry>,
+        entry: &MessageEntry,
         state: &[StateField],
     ) -> Read<(MessageRules, Arc<[Name]>)> {
         let mut fields = Vec::new();
-        for (field, kind) in &entry.get_ref().fields {
+        for (field, kind) in &entry.fields {
             self.check_name(field, kind.span())?;
             fields.push((field.clone(), self.kind(kind.get_ref(), kind.span())?));
         }
@@ -374,7 +394,7 @@ impl Reader<'_> {
                     "`{}` is {} here and {} in the state; a field of both must be the same",
                     field.name, fields[same].1, field.kind
                 );
-                return self.wrong(entry.get_ref().fields[&field.name].span(), &cause);
+                return self.wrong(entry.fields[&field.name].span(), &cause);
             }
             shared.push((at, same));
         }
@@ -388,8 +408,33 @@ impl Reader<'_> {
             (!is_shared).then(|| Name { name: name.clone(), kind: *kind, slot: Slot::Field(at) })
         });
         let names: Arc<[Name]> = own.chain(of_message).collect();
+        let set = self.set(entry, (state, &shared), &names)?;
+        let timers = self.timers(entry, &names)?;
+        let cancel = entry.cancel.iter().map(|name| name.get_ref().as_str().into()).collect();
+        let message = MessageRules {
+            name: name.to_owned(),
+            fields,
+            shared,
+            set,
+            program: None,
+            timers,
+            cancel,
+            timer: None,
+            rules: Vec::new(),
+            compared: None,
+        };
+        Ok((message, names))
+    }
+
+    /// The fields of the state that a message sets.
+    fn set(
+        &self,
+        entry: &MessageEntry,
+        (state, shared): (&[StateField], &[(usize, usize)]),
+        names: &Arc<[Name]>,
+    ) -> Read<Vec<(usize, Expression)>> {
         let mut set = Vec::new();
-        for (field, text) in &entry.get_ref().set {
+        for (field, text) in &entry.set {
             let Some(at) = state.iter().position(|it| it.name == *field) else {
                 let known = state.iter().map(|it| it.name.as_str());
                 let cause = format!("unknown field `{field}`; {}", way_out(field, known));
@@ -399,14 +444,12 @@ impl Reader<'_> {
                 let cause = format!("`{field}` says for which agents the message is: it stays");
                 return self.wrong(text.span(), &cause);
             }
-            set.push((at, self.expression(text, &names, state[at].kind)?));
+            set.push((at, self.expression(text, names, state[at].kind)?));
         }
-        let (rules, compared, program) = (Vec::new(), None, None);
-        let name = name.to_owned();
-        Ok((MessageRules { name, fields, shared, set, program, rules, compared }, names))
+        Ok(set)
     }
 
-    fn expression(
+    pub(crate) fn expression(
         &self,
         text: &Spanned<String>,
         names: &Arc<[Name]>,
@@ -454,7 +497,10 @@ impl Reader<'_> {
             threshold,
             on: match it.fires {
                 Some(FiresEntry::Level) => On::Level,
-                Some(FiresEntry::Crossing) | None => On::Crossing,
+                Some(FiresEntry::Crossing) => On::Crossing,
+                // A timer that is due is news each time.
+                None if messages[message].timer.is_some() => On::Level,
+                None => On::Crossing,
             },
             rearm,
             band,

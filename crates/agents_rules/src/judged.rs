@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use agents::{Agent, Context, Key, TimerName};
+use agents::{Agent, Context, Effect, Failure, Key, Timer, TimerName};
 use gate::Time;
 use serde_json::{Map, Value as Json};
 
 use crate::agent::RuleAgent;
 use crate::expression::Scope;
-use crate::message::{Body, Message};
+use crate::message::{Body, Event, Message};
 use crate::rules::Rules;
 
 /// A message as an agent took it.
@@ -62,23 +62,37 @@ impl Judgement {
 pub struct Replay {
     agent: RuleAgent,
     key: Key,
-    timers: BTreeMap<TimerName, Time>,
+    timers: BTreeMap<TimerName, Timer>,
+    /// The rules of the last message.
+    rules: Option<Arc<Rules>>,
+}
+
+/// A timer of the file that was due.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rang {
+    /// Its name.
+    pub timer: String,
+    /// The moment at which it was due.
+    pub at: Time,
+    /// The deeds of its agent.
+    pub judged: Judged,
 }
 
 impl Replay {
     /// The agent that a first message makes, if it is a declaration.
     pub fn declared(key: Key, first: &Message) -> Option<Replay> {
         let agent = RuleAgent::create(key, first)?;
-        Some(Replay { agent, key, timers: BTreeMap::new() })
+        Some(Replay { agent, key, timers: BTreeMap::new(), rules: None })
     }
 
-    /// An agent with its state, whose rules all begin anew, as a declaration does it.
-    pub fn begun(agent: RuleAgent, key: Key, rules: &Arc<Rules>, now: Time) -> Replay {
+    /// An agent with its state, whose rules all begin anew, as a declaration does it, and that has no timers.
+    pub fn begun(mut agent: RuleAgent, key: Key, rules: &Arc<Rules>, now: Time) -> Replay {
+        agent.end_timers();
         let message = Message {
             rules: Some(rules.clone()),
             body: Body::Declare { name: agent.name().into(), fields: Arc::from([]) },
         };
-        let mut it = Replay { agent, key, timers: BTreeMap::new() };
+        let mut it = Replay { agent, key, timers: BTreeMap::new(), rules: None };
         it.give(&message, now);
         it
     }
@@ -93,48 +107,71 @@ impl Replay {
         self.agent.armed()
     }
 
-    /// Timers that are due fire first, in the order of their moments.
-    fn wake(&mut self, now: Time) {
+    /// Timers that are due by a moment fire, in the order of their moments: those of the file are told.
+    pub fn wake(&mut self, now: Time) -> Vec<Rang> {
+        let mut rang = Vec::new();
         loop {
-            let due = self.timers.iter().map(|(name, at)| (*at, *name)).min();
-            let Some((at, name)) = due.filter(|(at, _)| *at <= now) else { return };
-            self.timers.remove(&name);
-            let mut cx = Context::new(at, self.key, 0);
-            // An alert's timer cannot fail.
-            self.agent.on_timer(name, &mut cx).ok();
-            self.set(&cx);
+            let due = self.timers.iter().map(|(name, timer)| (timer.due, *name)).min();
+            let Some((at, name)) = due.filter(|(at, _)| *at <= now) else { return rang };
+            let timer = self.timers.remove(&name).expect("it was found above");
+            self.timers.extend(timer.after_firing(at).map(|next| (name, next)));
+            let own = self.agent.timer(name);
+            let rules = self.rules.clone();
+            let event = own.as_ref().zip(rules.as_ref()).and_then(|(own, rules)| {
+                let index = rules.firing(own)?;
+                Some((rules.clone(), Event { index, fields: Arc::from([]) }))
+            });
+            let divider = rules.map(|rules| rules.reminder());
+            let cx = Context::new(at, self.key, 0).due_behind(divider);
+            let judged = self.judge(event, None, cx, |agent, cx| agent.on_timer(name, cx));
+            rang.extend(own.map(|timer| Rang { timer, at, judged }));
         }
     }
 
     fn set(&mut self, cx: &Context<Message>) {
-        for (name, at) in cx.timers() {
-            match at {
-                Some(at) => self.timers.insert(name, at),
+        for (name, timer) in cx.timers_set() {
+            match timer {
+                Some(timer) => self.timers.insert(name, timer),
                 None => self.timers.remove(&name),
             };
         }
     }
 
-    /// Gives it a message at a moment, and tells what it did.
+    /// Gives it a message at a moment, and tells what it did. Timers that are due fire before.
     pub fn give(&mut self, message: &Message, now: Time) -> Judged {
         self.wake(now);
+        let untold = self.agent.untold(message);
+        let event = match (&message.rules, &message.body) {
+            (Some(rules), Body::Event(event)) => Some((rules.clone(), event.clone())),
+            _ => None,
+        };
+        let cx = Context::new(now, self.key, 0);
+        let judged = self.judge(event, untold, cx, |agent, cx| agent.on(message, cx));
+        self.rules = message.rules.clone().or(self.rules.take());
+        judged
+    }
+
+    /// Calls a handler, and tells what it did and what each rule of the event decided.
+    fn judge(
+        &mut self,
+        event: Option<(Arc<Rules>, Event)>,
+        untold: Option<String>,
+        mut cx: Context<Message>,
+        call: impl FnOnce(&mut RuleAgent, &mut Context<Message>) -> Result<Effect, Failure>,
+    ) -> Judged {
         let before = self.agent.fields_json();
         let mut judged = Judged { before, changed: Map::new(), rules: Vec::new(), failure: None };
-        let untold = self.agent.untold(message);
         let silences: BTreeMap<u32, u64> =
             self.agent.alerts().map(|(id, alert)| (id, alert.silences())).collect();
-        let mut cx = Context::new(now, self.key, 0);
-        if let Err(failure) = self.agent.on(message, &mut cx) {
+        if let Err(failure) = call(&mut self.agent, &mut cx) {
             judged.failure = Some(failure.0);
             return judged;
         }
         self.set(&cx);
         let is_other = |(name, value): &(String, Json)| judged.before.get(name) != Some(value);
         judged.changed = self.agent.fields_json().into_iter().filter(is_other).collect();
-        let (Some(rules), Body::Event(event)) = (&message.rules, &message.body) else {
-            return judged;
-        };
-        let values = self.agent.values(rules);
+        let Some((rules, event)) = event else { return judged };
+        let values = self.agent.values(&rules);
         for &at in &rules.messages[event.index].rules {
             let rule = &rules.rules[at];
             let fired = cx.notified().iter().any(|(id, ..)| *id == rule.id);

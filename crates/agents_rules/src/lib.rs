@@ -46,6 +46,8 @@ mod message;
 mod program;
 mod rules;
 mod threshold;
+mod timer;
+mod timing;
 mod value;
 
 pub use agent::{Firing, RuleAgent};
@@ -53,11 +55,12 @@ pub use changes::Changes;
 pub use file::RulesError;
 pub use filter::Filter;
 pub use history::Decision;
-pub use judged::{Judged, Judgement, Replay};
+pub use judged::{Judged, Judgement, Rang, Replay};
 pub use message::{Message, MessageError};
 pub use program::{AskedAgent, ModuleFile, Modules, NoModules, Program};
 pub use rules::{
     Delivered, Destination, Digest, Email, FieldChange, KeyKind, KeyKindChanged, MailSecurity,
     RuleChange, RuleSummary, Rules, Way, Webhook,
 };
+pub use timer::{TimerChange, TimerSummary};
 pub use value::{Kind, Value};

@@ -17,6 +17,7 @@ use crate::expression::{self, Expression};
 use crate::message::{Body, Change, Event, Message, MessageError, json};
 use crate::program::{Modules, NamedProgram};
 use crate::threshold::Threshold;
+use crate::timer::{Due, TimerChange, TimerSet, TimerSummary};
 use crate::value::{Kind, Value, place, stable_hash};
 
 /// The rules of a file: one kind of agents, its messages, its rules and where notifications go.
@@ -101,6 +102,11 @@ pub(crate) struct MessageRules {
     pub(crate) set: Vec<(usize, Expression)>,
     /// The program that says which fields of the state it sets.
     pub(crate) program: Option<Arc<NamedProgram>>,
+    /// Timers that it sets, and those that it cancels before.
+    pub(crate) timers: Vec<TimerSet>,
+    pub(crate) cancel: Vec<Arc<str>>,
+    /// The timer whose firing it is: nobody sends it.
+    pub(crate) timer: Option<Arc<str>>,
     /// Its rules.
     pub(crate) rules: Vec<usize>,
     /// The field that all its rules compare with thresholds, if a threshold is all that it is for.
@@ -226,6 +232,8 @@ pub enum Way {
     Bounds,
     /// All agents are asked.
     All,
+    /// It is a timer's, and its agent is asked.
+    Own,
 }
 
 /// A rule in words, for a person.
@@ -337,13 +345,54 @@ impl Rules {
 
     /// The names of the messages.
     pub fn messages(&self) -> impl Iterator<Item = &str> {
-        self.messages.iter().map(|message| message.name.as_str())
+        self.sent().map(|(_, message)| message.name.as_str())
+    }
+
+    /// The messages that somebody sends, with their places.
+    fn sent(&self) -> impl Iterator<Item = (usize, &MessageRules)> {
+        self.messages.iter().enumerate().filter(|(_, message)| message.timer.is_none())
+    }
+
+    /// The place of a timer's firing among the messages.
+    pub(crate) fn firing(&self, timer: &str) -> Option<usize> {
+        self.messages.iter().position(|message| message.timer.as_deref() == Some(timer))
+    }
+
+    /// Each timer in words, by name.
+    pub fn timers(&self) -> Vec<TimerSummary> {
+        let own = self.messages.iter().filter_map(|message| message.timer.as_deref());
+        let summary = |timer: &str| {
+            let set = self.messages.iter().flat_map(|message| {
+                let set = message.timers.iter().filter(|set| &*set.name == timer);
+                set.map(|set| (message.name.clone(), told(&set.due)))
+            });
+            let cancels = |message: &&MessageRules| message.cancel.iter().any(|it| &**it == timer);
+            let cancelled_by = self.messages.iter().filter(cancels).map(|it| it.name.clone());
+            TimerSummary {
+                name: timer.to_owned(),
+                set_by: set.collect(),
+                cancelled_by: cancelled_by.collect(),
+            }
+        };
+        own.map(summary).collect()
+    }
+
+    /// The timers of these rules and of others that come after them, by name.
+    pub fn timers_to(&self, after: &Rules) -> Vec<TimerChange> {
+        let names = self.timers().into_iter().chain(after.timers()).map(|timer| timer.name);
+        let names: BTreeSet<String> = names.collect();
+        let change = |name: String| TimerChange {
+            is_before: self.firing(&name).is_some(),
+            is_after: after.firing(&name).is_some(),
+            name,
+        };
+        names.into_iter().map(change).collect()
     }
 
     /// The names of the fields of a message; none if there is no such message.
     pub fn fields(&self, message: &str) -> impl Iterator<Item = &str> {
-        let of = self.messages.iter().filter(move |it| it.name == message);
-        of.flat_map(|it| it.fields.iter().map(|(name, _)| name.as_str()))
+        let of = self.sent().filter(move |(_, it)| it.name == message);
+        of.flat_map(|(_, it)| it.fields.iter().map(|(name, _)| name.as_str()))
     }
 
     /// The name of a rule that a [notification](agents::NotificationKey) names; `None` if the file has it no
@@ -400,11 +449,11 @@ impl Rules {
         name: &str,
         fields: &serde_json::Value,
     ) -> Result<Message, MessageError> {
-        let Some(index) = self.messages.iter().position(|message| message.name == name) else {
-            let way_out = way_out(name, self.messages());
+        let Some((index, message)) = self.sent().find(|(_, message)| message.name == name) else {
+            let known: Vec<&str> = self.messages().collect();
+            let way_out = way_out(name, known.into_iter());
             return Err(MessageError::Name { name: name.to_owned(), way_out });
         };
-        let message = &self.messages[index];
         let given = object(fields)?;
         let known = || message.fields.iter().map(|(name, _)| name.as_str());
         if let Some(key) = given.keys().find(|key| !known().any(|it| it == *key)) {
@@ -452,7 +501,7 @@ impl Rules {
         let number = of.compared.map(|field| &event.fields[field]);
         let Some(Value::Number(number)) = number else {
             // An agent whose rules are all spent or over is asked for nothing, unless it keeps a value.
-            let is_kept = of.sets();
+            let is_kept = of.acts();
             let audience = if is_kept { Audience::Everyone } else { Audience::Armed };
             return (agents::Destination::All, audience);
         };
@@ -482,7 +531,11 @@ impl Rules {
     fn summary_of(&self, rule: &Rule) -> RuleSummary {
         let message = &self.messages[rule.message];
         let field = |at: usize| message.fields[at].0.clone();
-        let way = if message.compared.is_some() { Way::Bounds } else { Way::All };
+        let way = match (&message.timer, message.compared) {
+            (Some(_), _) => Way::Own,
+            (None, Some(_)) => Way::Bounds,
+            (None, None) => Way::All,
+        };
         let other = message.rules.iter().map(|&at| &self.rules[at]);
         let other = other.into_iter().find(|rule| rule.threshold.is_none());
         let why = match (&message.compared, other) {
@@ -492,9 +545,13 @@ impl Rules {
                     field(*at)
                 )
             }
-            (None, None) if self.asks_all && !message.sets() => "`--way all` says so".to_owned(),
+            _ if message.timer.is_some() => "the firing of a timer is its agent's alone".to_owned(),
+            (None, None) if self.asks_all && !message.acts() => "`--way all` says so".to_owned(),
             (None, _) if message.sets() => {
                 format!("`{}` sets fields of every agent that it is for", message.name)
+            }
+            (None, _) if message.acts() => {
+                format!("`{}` sets or cancels timers of every agent that it is for", message.name)
             }
             (None, Some(other)) => {
                 format!(
@@ -519,6 +576,11 @@ impl MessageRules {
     /// True if it can change fields of the state.
     pub(crate) fn sets(&self) -> bool {
         !self.set.is_empty() || self.program.is_some()
+    }
+
+    /// True if it can change an agent whatever its rules decide.
+    pub(crate) fn acts(&self) -> bool {
+        self.sets() || !self.timers.is_empty() || !self.cancel.is_empty()
     }
 
     /// The symbol of the index of values that state and message share; `None` if one is missing.
@@ -547,6 +609,14 @@ impl Rule {
         let moment = jiff::Timestamp::from_second(seconds);
         // A clock beyond the year 9999 has no zones.
         moment.map_or(0, |moment| self.zone.to_offset(moment).seconds() / 60)
+    }
+}
+
+fn told(due: &Due) -> String {
+    match due {
+        Due::After(span) => format!("after {}", humantime::format_duration(*span)),
+        Due::At(_) => "at a moment that an expression gives".to_owned(),
+        Due::Every(span) => format!("every {}", humantime::format_duration(*span)),
     }
 }
 

@@ -2,6 +2,7 @@
 //! understand an answer says so and takes nothing for zero.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use agents_rules::Decision;
 use schemars::JsonSchema;
@@ -28,6 +29,25 @@ pub struct AgentAnswer {
     pub fired: u64,
     /// Its rules by name.
     pub rules: BTreeMap<String, RuleView>,
+    /// Its timers that are set, by name.
+    #[serde(default)]
+    pub timers: BTreeMap<String, TimerView>,
+}
+
+/// A timer that is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TimerView {
+    /// The moment at which it is due \[ns since 1970\].
+    pub due_ns: u64,
+    /// The span after which it is due again \[ns\]; none if it fires once.
+    pub every_ns: Option<u64>,
+}
+
+impl TimerView {
+    pub(crate) fn of(timer: agents::Timer) -> TimerView {
+        let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        TimerView { due_ns: timer.due.as_nanos(), every_ns: timer.every.map(nanos) }
+    }
 }
 
 /// A rule of an agent.
@@ -166,9 +186,9 @@ pub struct DecisionView {
 /// A message that was handled once more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecomputedView {
-    /// Its position in the log.
+    /// Its position in the log; 0 for a timer, which is in no log.
     pub position: u64,
-    /// The moment at which it was accepted \[ns since 1970\].
+    /// The moment at which it was accepted, or the timer was due \[ns since 1970\].
     pub at_ns: u64,
     /// The message.
     pub message: String,
@@ -243,6 +263,9 @@ pub struct ReloadAnswer {
     pub rules: Vec<RuleChangeView>,
     /// Each field of the state that is new or gone, or that has another kind.
     pub fields: Vec<FieldChangeView>,
+    /// Each timer of the file, and each that it has no more.
+    #[serde(default)]
+    pub timers: Vec<TimerChangeView>,
     /// Agents that were counted.
     pub agents: u64,
     /// True if all agents were counted: else the numbers are those of a part, since there was no time or a state
@@ -268,6 +291,29 @@ pub struct RuleChangeView {
     pub agents: u64,
     /// Those of them that are armed: the next value outside fires.
     pub armed: u64,
+}
+
+/// A timer of the file before and after a change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TimerChangeView {
+    /// Its name.
+    pub name: String,
+    /// What becomes of it.
+    pub change: TimerFate,
+    /// Agents for which it is set.
+    pub set: u64,
+}
+
+/// What becomes of a timer, and of those that are set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TimerFate {
+    /// It is new: set for no agent.
+    Added,
+    /// It is gone: those that are set end, and do not fire.
+    Removed,
+    /// It stays: those that are set are due when they were, and do what the rules of that moment say.
+    Kept,
 }
 
 /// A field of the state before and after a change.

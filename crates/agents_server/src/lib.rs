@@ -40,8 +40,8 @@ pub use access::{AccessError, UsersError, access_token_hash};
 pub use answer::{
     AcceptedAnswer, AgentAnswer, AgentsAnswer, Began, DecisionView, FieldChangeView, FieldFate,
     FiredView, LetterView, LettersAnswer, RecomputedView, ReloadAnswer, RuleChangeView, RuleFate,
-    RuleView, RulesAnswer, SentAnswer, SilenceView, StateView, TrialAnswer, UndeliveredAnswer,
-    UndeliveredView, WhyAnswer,
+    RuleView, RulesAnswer, SentAnswer, SilenceView, StateView, TimerChangeView, TimerFate,
+    TimerView, TrialAnswer, UndeliveredAnswer, UndeliveredView, WhyAnswer,
 };
 pub use reload::RulesFile;
 pub use routes::{ROUTES, Route};

@@ -228,7 +228,10 @@ pub(crate) fn open(
     for entry in &mut snapshot.log {
         entry.envelope.message.by(changes.at(entry.seq));
     }
-    let core = Partition::open(spec, clock::now(), snapshot)?;
+    // Timers that are due before another change comes are of the rules that held behind what was forgotten.
+    let held = changes.at(snapshot.cursor.trimmed).reminder();
+    let mut core = Partition::open(spec, clock::now(), snapshot)?;
+    core.begin_behind(held);
     Ok(Opened { id, core, inputs: received, handle })
 }
 

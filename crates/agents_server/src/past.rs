@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agents::{Agent, Audience, Destination, Entry, Key, LoadWay, NotificationKey, Row, Seq};
-use agents_rules::{Changes, Judged, Judgement, Message, Replay, RuleAgent, Rules};
+use agents_rules::{Changes, Judged, Judgement, Message, Rang, Replay, RuleAgent, Rules};
 use agents_store::{Store, StoreError};
+use gate::Time;
 
 use crate::answer::{Began, DecisionView, FiredView, RecomputedView, TrialAnswer, WhyAnswer};
+use crate::clock;
 
 /// Messages that are read at once: one may have 4 MiB.
 const PAGE: usize = 64;
@@ -118,7 +120,8 @@ impl Past {
         upto_ns: u64,
         most: usize,
     ) -> Result<(Vec<RecomputedView>, Began, Option<u64>), PastError> {
-        let mut agent = None;
+        let mut agent: Option<Replay> = None;
+        let upto = Time::from_nanos(upto_ns);
         let mut began = Began::Declaration;
         let (mut last, mut first) = (VecDeque::new(), None);
         let mut after = Seq(0);
@@ -146,15 +149,20 @@ impl Past {
                     });
                 }
                 let agent = agent.as_mut().expect("it was made above");
+                agent
+                    .wake(entry.at)
+                    .into_iter()
+                    .for_each(|rang| last.push_back(recomputed_rang(rang)));
                 let judged = agent.give(message, entry.at);
-                if last.len() == most {
-                    last.pop_front();
-                }
                 let (at_ns, told) = (entry.at.as_nanos(), message.told(500));
                 last.push_back(recomputed(entry.seq, at_ns, told, judged));
+                last.drain(..last.len().saturating_sub(most));
             }
             after = end;
         }
+        let rang = agent.map(|mut agent| agent.wake(upto.min(clock::now()))).unwrap_or_default();
+        last.extend(rang.into_iter().map(recomputed_rang));
+        last.drain(..last.len().saturating_sub(most));
         Ok((last.into(), began, first))
     }
 }
@@ -176,6 +184,10 @@ fn is_for(entry: &Entry<Message>, key: Key) -> bool {
     }
 }
 
+fn recomputed_rang(Rang { timer, at, judged }: Rang) -> RecomputedView {
+    recomputed(Seq(0), at.as_nanos(), format!("timer {timer}"), judged)
+}
+
 fn recomputed(seq: Seq, at_ns: u64, message: String, judged: Judged) -> RecomputedView {
     let Judged { before, changed, rules, failure } = judged;
     let rules = rules.into_iter().map(|(name, end)| (name, end.told())).collect();
@@ -189,6 +201,8 @@ pub(crate) struct Trial {
     pub(crate) partitions: u32,
     /// The first moment whose messages take part \[ns since 1970\].
     pub(crate) since_ns: u64,
+    /// The moment up to which timers fire.
+    pub(crate) until: Time,
     /// Time that it may take.
     pub(crate) within: Duration,
 }
@@ -312,21 +326,13 @@ impl Trial {
             if entry.envelope.audience == Audience::Armed && !agent.armed() {
                 continue;
             }
+            let rang = agent.wake(entry.at);
             let judged = agent.give(&entry.envelope.message, entry.at);
-            tried.evaluations += judged.rules.len() as u64;
-            tried.failures += u64::from(judged.failure.is_some());
-            for (rule, end) in judged.rules {
-                let counted = match end {
-                    Judgement::Fired => {
-                        fired += 1;
-                        &mut tried.fired
-                    }
-                    Judgement::Suppressed(_) => &mut tried.suppressed,
-                    _ => continue,
-                };
-                *counted.entry(rule).or_default() += 1;
-            }
+            let all = rang.into_iter().map(|rang| rang.judged).chain([judged]);
+            fired += all.map(|judged| counted(judged, tried)).sum::<u64>();
         }
+        let rang = agent.wake(self.until).into_iter();
+        fired += rang.map(|rang| counted(rang.judged, tried)).sum::<u64>();
         if fired > 0 {
             tried.agents_fired += 1;
             tried.most.push(FiredView { agent: agent.name().to_owned(), fired });
@@ -337,13 +343,31 @@ impl Trial {
     }
 }
 
+/// Adds what an agent did with a message or a timer; the number of firings among it.
+fn counted(judged: Judged, tried: &mut TrialAnswer) -> u64 {
+    tried.evaluations += judged.rules.len() as u64;
+    tried.failures += u64::from(judged.failure.is_some());
+    let mut fired = 0;
+    for (rule, end) in judged.rules {
+        let counted = match end {
+            Judgement::Fired => {
+                fired += 1;
+                &mut tried.fired
+            }
+            Judgement::Suppressed(_) => &mut tried.suppressed,
+            _ => continue,
+        };
+        *counted.entry(rule).or_default() += 1;
+    }
+    fired
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
     use agents::{Append, Commit, Cursor, Envelope, Priority};
     use agents_store::Memory;
-    use gate::Time;
 
     use super::*;
 
@@ -399,7 +423,8 @@ mod tests {
         }
         let since_ns = since_s * 1_000_000_000;
         let within = Duration::from_secs(10);
-        Trial { rules, store, partitions, since_ns, within }.run().unwrap()
+        let until = Time::ZERO + Duration::from_secs(10);
+        Trial { rules, store, partitions, since_ns, until, within }.run().unwrap()
     }
 
     #[test]

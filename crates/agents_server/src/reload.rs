@@ -10,13 +10,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use agents::{Agent, Audience, Destination, Envelope, Key, Priority, Refusal, Seq};
-use agents_rules::{FieldChange, Message, RuleAgent, RuleChange, Rules, Way};
+use agents_rules::{FieldChange, Message, RuleAgent, RuleChange, Rules, TimerChange, Way};
 use agents_store::Store;
 use hyper::StatusCode;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::answer::{FieldChangeView, FieldFate, ReloadAnswer, RuleChangeView, RuleFate};
+use crate::answer::{
+    FieldChangeView, FieldFate, ReloadAnswer, RuleChangeView, RuleFate, TimerChangeView, TimerFate,
+};
 use crate::delivery::{Outlet, ToDeliver};
 use crate::http::{ANSWER_WITHIN, Gateway};
 use crate::ids::message_id;
@@ -120,7 +122,8 @@ impl Gateway {
         let changes = before.changes_to(&after).map_err(|error| unchanged(&error.to_string()))?;
         let outlets =
             self.reload.start.check(&after).map_err(|error| unchanged(&error.to_string()))?;
-        let mut told = self.told(&changes, before.fields_to(&after)).await?;
+        let (fields, timers) = (before.fields_to(&after), before.timers_to(&after));
+        let mut told = self.told(&changes, fields, timers).await?;
         told.is_changed = !before.is_of_one_text(&after);
         told.is_dry = turn.is_none();
         let Some(turn) = turn else { return Ok(told) };
@@ -143,17 +146,20 @@ impl Gateway {
         Ok(told)
     }
 
-    /// Each rule with the agents that have it, and each field that changes with those that lose a value.
+    /// Each rule with the agents that have it, each field that changes with those that lose a value, and each timer
+    /// with those for which it is set.
     async fn told(
         &self,
         changes: &[RuleChange],
         fields: Vec<FieldChange>,
+        timers: Vec<TimerChange>,
     ) -> Result<ReloadAnswer, Refused> {
         let count = Counting {
             store: self.store.clone(),
             partitions: self.partitions.len() as u32,
             ids: changes.iter().map(|change| change.id).collect(),
             fields: fields.clone(),
+            timers: timers.iter().map(|change| change.name.clone()).collect(),
         };
         let counted = self.known(move || count.run(), "").await?;
         let rules = changes.iter().map(|change| {
@@ -176,7 +182,13 @@ impl Gateway {
             start: change.start.clone(),
             lost: *lost,
         });
+        let timers = timers.into_iter().zip(&counted.set).map(|(change, set)| TimerChangeView {
+            change: timer_fate(&change),
+            name: change.name,
+            set: *set,
+        });
         Ok(ReloadAnswer {
+            timers: timers.collect(),
             is_changed: false,
             is_dry: false,
             rules: rules.collect(),
@@ -310,6 +322,14 @@ fn field_fate(change: &FieldChange) -> FieldFate {
     }
 }
 
+fn timer_fate(change: &TimerChange) -> TimerFate {
+    match (change.is_before, change.is_after) {
+        (false, _) => TimerFate::Added,
+        (_, false) => TimerFate::Removed,
+        _ => TimerFate::Kept,
+    }
+}
+
 /// Agents, and of each rule those that have it and those that are armed.
 #[derive(Debug)]
 struct Counted {
@@ -318,6 +338,8 @@ struct Counted {
     of: BTreeMap<u32, (u64, u64)>,
     /// Of each field, those that lose a value.
     lost: Vec<u64>,
+    /// Of each timer, those for which it is set.
+    set: Vec<u64>,
 }
 
 struct Counting {
@@ -325,13 +347,14 @@ struct Counting {
     partitions: u32,
     ids: Vec<u32>,
     fields: Vec<FieldChange>,
+    timers: Vec<String>,
 }
 
 impl Counting {
     fn run(&self) -> Result<Counted, PastError> {
         let started = Instant::now();
-        let lost = vec![0; self.fields.len()];
-        let mut counted = Counted { agents: 0, is_whole: true, of: BTreeMap::new(), lost };
+        let (lost, set) = (vec![0; self.fields.len()], vec![0; self.timers.len()]);
+        let mut counted = Counted { agents: 0, is_whole: true, of: BTreeMap::new(), lost, set };
         for partition in 0..self.partitions {
             let mut from = Some(Key(0));
             while let Some(key) = from.take() {
@@ -351,18 +374,25 @@ impl Counting {
                         counted.is_whole = false;
                         continue;
                     };
-                    counted.agents += 1;
-                    for (lost, change) in counted.lost.iter_mut().zip(&self.fields) {
-                        *lost += u64::from(agent.loses(change));
-                    }
-                    for (id, alert) in agent.alerts().filter(|(id, _)| self.ids.contains(id)) {
-                        let (agents, armed) = counted.of.entry(id).or_default();
-                        *agents += 1;
-                        *armed += u64::from(alert.is_ready());
-                    }
+                    self.count(&agent, &mut counted);
                 }
             }
         }
         Ok(counted)
+    }
+
+    fn count(&self, agent: &RuleAgent, counted: &mut Counted) {
+        counted.agents += 1;
+        for (lost, change) in counted.lost.iter_mut().zip(&self.fields) {
+            *lost += u64::from(agent.loses(change));
+        }
+        for (set, name) in counted.set.iter_mut().zip(&self.timers) {
+            *set += u64::from(agent.timers().any(|(own, _)| own == name));
+        }
+        for (id, alert) in agent.alerts().filter(|(id, _)| self.ids.contains(id)) {
+            let (agents, armed) = counted.of.entry(id).or_default();
+            *agents += 1;
+            *armed += u64::from(alert.is_ready());
+        }
     }
 }

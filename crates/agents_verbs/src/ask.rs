@@ -1,6 +1,7 @@
 //! `sekisho agents put`, `send`, `get` and `delete`: agents of a running server.
 
 use std::io::Write;
+use std::time::Duration;
 
 use agents_server::{AcceptedAnswer, AgentAnswer};
 use clap::Args as ClapArgs;
@@ -226,6 +227,13 @@ pub(crate) fn get(args: &GetArgs, out: &mut dyn Write) -> Result<Verdict, Failur
             format!(", {} not told, the last one for {}", rule.silences, last.cause)
         });
         text += &paragraph(&format!("rule {name}: {is_armed}{silent}"));
+    }
+    for (name, timer) in &told.timers {
+        let every = timer.every_ns.map_or_else(String::new, |span| {
+            format!(", then every {}", humantime::format_duration(Duration::from_nanos(span)))
+        });
+        let due = crate::why::time(timer.due_ns);
+        text += &paragraph(&format!("timer {name}: due {due}{every}"));
     }
     text += &args.server.next(&format!("sekisho agents why {}", quoted(&args.agent)));
     say(out, &text)?;

@@ -2,7 +2,9 @@
 
 use std::io::Write;
 
-use agents_server::{FieldChangeView, FieldFate, ReloadAnswer, RuleChangeView, RuleFate};
+use agents_server::{
+    FieldChangeView, FieldFate, ReloadAnswer, RuleChangeView, RuleFate, TimerChangeView, TimerFate,
+};
 use clap::Args as ClapArgs;
 use cli::text::{count, filled, paragraph, sentence};
 use cli::{Failure, Verdict, say};
@@ -50,6 +52,9 @@ pub(crate) fn run(args: &ReloadArgs, out: &mut dyn Write) -> Result<Verdict, Fai
     }
     for field in &told.fields {
         text += &filled("  ", "    ", &field_line(field));
+    }
+    for timer in &told.timers {
+        text += &filled("  ", "    ", &timer_line(timer));
     }
     if !told.is_whole {
         let cause = "there was no time, or the state of one cannot be read";
@@ -105,6 +110,16 @@ pub(crate) fn field_line(field: &FieldChangeView) -> String {
         FieldFate::Changed => {
             format!("field {name}: changed, {before} to {after}; {lost}; {begins}")
         }
+    }
+}
+
+/// A timer, and what becomes of it where it is set.
+fn timer_line(timer: &TimerChangeView) -> String {
+    let (name, set) = (&timer.name, count(timer.set, "agent"));
+    match timer.change {
+        TimerFate::Added => format!("timer {name}: added; set for no agent"),
+        TimerFate::Removed => format!("timer {name}: removed; set for {set}, where it ends"),
+        TimerFate::Kept => format!("timer {name}: stays; set for {set}, due when it was"),
     }
 }
 

@@ -82,7 +82,7 @@ fn moment(text: &str) -> Result<u64, String> {
     nanos.ok_or_else(|| format!("`{text}` is no moment such as 2026-11-27T12:00:00Z"))
 }
 
-fn time(nanos: u64) -> String {
+pub(crate) fn time(nanos: u64) -> String {
     humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_nanos(nanos)).to_string()
 }
 
@@ -139,7 +139,12 @@ fn why_text(told: &WhyAnswer) -> String {
             (None, true) => "no rule is about it".to_owned(),
             (None, false) => rules.join("; "),
         };
-        let head = format!("{} message {}: {end}", time(one.at_ns), one.position);
+        // A timer is in no log.
+        let what = match one.position {
+            0 => one.message.clone(),
+            position => format!("message {position}"),
+        };
+        let head = format!("{} {what}: {end}", time(one.at_ns));
         text += &filled("  ", "    ", &head);
         text += &states(&one.message, Some(&one.before), &one.changed);
     }

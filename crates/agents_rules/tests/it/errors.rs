@@ -29,6 +29,80 @@ fn error(from: &str, to: &str) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
+const TIMED: &str = r#"[agent]
+state = { due = "number", count = 0 }
+
+[messages.order]
+timers = { remind = { after = "10m" }, look = { every = "1h" } }
+
+[messages.paid]
+cancel = ["remind"]
+
+[timers.remind]
+set = { count = "count + 1" }
+
+[rules.late]
+on = "timer remind"
+when = "count > 3"
+"#;
+
+#[test]
+fn what_is_wrong_with_a_timer_is_told_with_its_place() {
+    Rules::read("r.toml", TIMED).expect("nothing is wrong");
+    let mut other = Vec::new();
+    for (from, to, told) in [
+        ("after =", "aftr =", "r.toml:5:23: unknown key `aftr`; did you mean `after`?"),
+        ("\"10m\"", "\"soon\"", "r.toml:5:31: `soon` is no span above 0"),
+        ("\"1h\"", "\"100ms\"", "r.toml:5:57: a timer fires at most once a second"),
+        (
+            "after = \"10m\"",
+            "after = \"10m\", every = \"1h\"",
+            "r.toml:5:21: a timer has one of `after`, `at` and `every`, such as { after = \"10m\" }",
+        ),
+        ("{ after = \"10m\" }", "{}", "r.toml:5:21: a timer has one of `after`, `at` and `every`"),
+        ("after = \"10m\"", "at = \"deu\"", "r.toml:5:29: unknown name `deu`; did you mean `due`?"),
+        (
+            "after = \"10m\"",
+            "at = \"due > 1\"",
+            "r.toml:5:29: it gives true or false, and a number is wanted",
+        ),
+        (
+            "cancel = [\"remind\"]",
+            "cancel = [\"remnid\"]",
+            "r.toml:8:11: unknown timer `remnid`; did you mean `remind`?",
+        ),
+        (
+            "cancel = [\"remind\"]",
+            "cancel = [\"look\"]\ntimers = { look = { every = \"1h\" } }",
+            "r.toml:8:11: `look` is set here, too: leave one out",
+        ),
+        (
+            "[timers.remind]",
+            "[timers.remnid]",
+            "r.toml:10:1: no message sets `remnid`; did you mean `remind`?",
+        ),
+        (
+            "on = \"timer remind\"",
+            "on = \"timer remnid\"",
+            "r.toml:14:6: unknown message `timer remnid`; did you mean `timer remind`?",
+        ),
+        (
+            "[messages.paid]",
+            "[messages.\"timer x\"]",
+            "r.toml:7:1: `timer x` is the name of a timer",
+        ),
+        ("[timers.remind]\nset", "[timers.remind]\nfields", "r.toml:11:1: unknown key `fields`"),
+    ] {
+        assert!(TIMED.contains(from), "`{from}` stands in the file");
+        let error = Rules::read("r.toml", &TIMED.replacen(from, to, 1)).expect_err(to).to_string();
+        let first = error.lines().next().unwrap_or_default();
+        if !first.starts_with(told) {
+            other.push(format!("{to}: {first}"));
+        }
+    }
+    assert!(other.is_empty(), "{other:#?}");
+}
+
 #[test]
 fn a_good_file_is_read() {
     let rules = Rules::read("r.toml", GOOD).expect("nothing is wrong");

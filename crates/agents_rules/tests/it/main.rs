@@ -7,3 +7,4 @@ mod filtering;
 mod life;
 mod modules;
 mod past;
+mod timing;

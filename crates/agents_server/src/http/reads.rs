@@ -12,7 +12,8 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use super::{ANSWER_WITHIN, Gateway, Read, body, number};
-use crate::answer::{AgentAnswer, AgentsAnswer, RuleView, SilenceView, StateView};
+use crate::answer::{AgentAnswer, AgentsAnswer, RuleView, SilenceView, StateView, TimerView};
+use crate::clock;
 use crate::partition::of_key;
 use crate::past::{Past, PastError, Trial};
 use crate::response::{Answer, Refused, object};
@@ -55,7 +56,9 @@ impl Gateway {
         });
         let rules = rules.collect();
         let (agent, state) = (agent.to_owned(), read.fields());
-        let told = AgentAnswer { agent, state, fired: row.header.fired, rules };
+        let timers = read.timers().map(|(name, timer)| (name.to_owned(), TimerView::of(timer)));
+        let timers = timers.collect();
+        let told = AgentAnswer { agent, state, fired: row.header.fired, rules, timers };
         Ok(object(StatusCode::OK, &told))
     }
 
@@ -140,7 +143,7 @@ impl Gateway {
             .try_text("rules", text)
             .map_err(|error| Refused::bad(error.to_string()))?;
         let (store, partitions) = (self.store.clone(), self.partitions.len() as u32);
-        let trial = Trial { rules, store, partitions, since_ns, within };
+        let trial = Trial { rules, store, partitions, since_ns, until: clock::now(), within };
         self.asked(move || trial.run(), "").await
     }
 

@@ -11,4 +11,5 @@ mod mailing;
 mod reloading;
 mod sink;
 mod source;
+mod timing;
 mod users;

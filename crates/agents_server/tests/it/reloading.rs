@@ -24,10 +24,10 @@ const THOUSAND: &str = "set = { count = \"count + 1000\" }\n";
 const TOO_HIGH: &str = "[rules.too-high]\non = \"tick\"\nwhen = \"price > high\"\n";
 
 /// A file of rules in a folder of its own, that goes with it.
-struct File(PathBuf);
+pub(crate) struct File(PathBuf);
 
 impl File {
-    fn new(name: &str, parts: &[&str]) -> File {
+    pub(crate) fn new(name: &str, parts: &[&str]) -> File {
         let folder = std::env::temp_dir().join(format!("agents-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let file = File(folder);
@@ -39,12 +39,12 @@ impl File {
         self.0.join("rules.toml")
     }
 
-    fn write(&self, parts: &[&str]) {
+    pub(crate) fn write(&self, parts: &[&str]) {
         fs::write(self.path(), BEGINNING.to_owned() + &parts.concat()).unwrap();
     }
 
     /// A server of the file as it is, whose mark is in the folder.
-    fn start(&self, store: &Arc<dyn Store<Message>>) -> Server {
+    pub(crate) fn start(&self, store: &Arc<dyn Store<Message>>) -> Server {
         let text = fs::read_to_string(self.path()).unwrap();
         let rules = Rules::read("rules.toml", &text).unwrap_or_else(|error| panic!("{error}"));
         let rules_file = Some(RulesFile { path: self.path(), way: None });
@@ -60,7 +60,7 @@ impl Drop for File {
     }
 }
 
-fn memory() -> Arc<dyn Store<Message>> {
+pub(crate) fn memory() -> Arc<dyn Store<Message>> {
     Arc::new(Memory::new())
 }
 
@@ -182,7 +182,7 @@ impl Store<Message> for Shut {
 }
 
 #[track_caller]
-fn asked(server: &Server, line: &str, body: &str, wanted: u16) -> Value {
+pub(crate) fn asked(server: &Server, line: &str, body: &str, wanted: u16) -> Value {
     let (status, _, text) = request(server.address(), line, &[], body);
     assert_eq!(status, wanted, "{line}: {text}");
     serde_json::from_str(&text).unwrap()
@@ -190,7 +190,7 @@ fn asked(server: &Server, line: &str, body: &str, wanted: u16) -> Value {
 
 /// Waits until a number of an agent is so.
 #[track_caller]
-fn until(server: &Server, agent: &str, look: impl Fn(&Value) -> f64, wanted: f64) {
+pub(crate) fn until(server: &Server, agent: &str, look: impl Fn(&Value) -> f64, wanted: f64) {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
         let (_, _, text) = request(server.address(), &format!("GET /agents/{agent}"), &[], "");
@@ -203,11 +203,11 @@ fn until(server: &Server, agent: &str, look: impl Fn(&Value) -> f64, wanted: f64
     }
 }
 
-fn fired(told: &Value) -> f64 {
+pub(crate) fn fired(told: &Value) -> f64 {
     told["fired"].as_f64().unwrap_or(-1.0)
 }
 
-fn count(told: &Value) -> f64 {
+pub(crate) fn count(told: &Value) -> f64 {
     told["state"]["count"].as_f64().unwrap_or(-1.0)
 }
 

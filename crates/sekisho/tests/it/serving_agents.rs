@@ -172,6 +172,69 @@ fn after_kill_9_what_was_acknowledged_took_effect_once() {
     });
 }
 
+/// Timers of 20 agents come due while the server is killed again and again: each has taken effect once, and has left
+/// under one name. A row goes on behind the last kill.
+#[test]
+fn after_kill_9_each_timer_fires_once() {
+    const AGENTS: u64 = 20;
+    let scratch = Scratch::new();
+    let folder = scratch.join("");
+    let kills = if std::env::var_os("SEKISHO_LONG").is_some() { 30 } else { 6 };
+    let line = "sekisho agents serve rules.toml --listen 127.0.0.1:0";
+    let timers = r#"timers = { remind = { after = "2s" }, look = { every = "1s" } }
+
+[timers.remind]
+set = { count = "count + 1" }
+
+[timers.look]
+set = { high = "high + 1" }
+"#;
+    let rules = RULES.replace("set = { count = \"count + 1\" }\n", timers);
+    let rules = rules.replace(
+        "on = \"tick\"\nwhen = \"price > high\"",
+        "on = \"timer remind\"\nwhen = \"count > 0\"",
+    );
+    fs::write(folder.join("rules.toml"), rules).unwrap();
+    let mut running = shell(&folder, line);
+    let mut place = Mutex::new(address(&running));
+    for agent in 0..AGENTS {
+        let body = r#"{"symbol": "A", "high": 0}"#;
+        until_taken(&place, &format!("PUT /agents/a{agent}"), &format!("p{agent}"), body);
+        let order = format!("POST /agents/a{agent}/messages/order");
+        until_taken(&place, &order, &format!("o{agent}"), "{}");
+    }
+    for n in 0..kills {
+        thread::sleep(Duration::from_millis(100 + 237 * (n % 5)));
+        drop(running);
+        running = shell(&folder, line);
+        place = Mutex::new(address(&running));
+    }
+    let here = place.into_inner().unwrap();
+    let until = Instant::now() + PATIENCE;
+    let number = |told: &Value, field: &str| told["state"][field].as_f64().expect("a number");
+    for agent in (0..AGENTS).map(|agent| format!("a{agent}")) {
+        let looks = number(&state(&here, &agent), "high");
+        loop {
+            let told = state(&here, &agent);
+            if number(&told, "count") >= 1.0 && number(&told, "high") >= looks + 2.0 {
+                break;
+            }
+            assert!(Instant::now() < until, "{told}");
+            thread::sleep(Duration::from_millis(50));
+        }
+        let told = state(&here, &agent);
+        assert_eq!((number(&told, "count"), &told["fired"]), (1.0, &1.into()), "{told}");
+        assert_eq!(told["timers"].as_object().map(|timers| timers.len()), Some(1), "{told}");
+    }
+    let wanted: BTreeMap<String, u64> = (0..AGENTS).map(|agent| (format!("a{agent}"), 1)).collect();
+    while firings(&folder) != wanted {
+        assert!(Instant::now() < until, "{:?}", firings(&folder));
+        thread::sleep(Duration::from_millis(50));
+    }
+    running.signal("TERM");
+    assert_eq!(running.ended(PATIENCE).code, 0);
+}
+
 /// The same where notifications leave in digests: each is in one, whatever was gathered when the server was killed.
 #[test]
 fn after_kill_9_each_notification_is_in_a_digest() {
