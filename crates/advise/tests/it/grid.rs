@@ -62,6 +62,14 @@ fn the_size_of_the_grid_is_told_where_errors_are_stated() {
     }
 }
 
+/// Families whose formulas take four fifths of the time.
+const SLOW: [&str; 4] = ["inner-many", "inner-open", "router-closed", "router-many"];
+
+/// All cases in the long suite; in the short one a third of those of slow families, from all shares of the load.
+fn is_asked(case: &Case) -> bool {
+    is_long() || !SLOW.contains(&case.family) || case.seed * 11 % 24 < 8
+}
+
 /// The story: "within 12 % where tried" was said of nested gates that were 26 % off, and "within 35 %"
 /// of those that were 76 % off.
 #[test]
@@ -70,6 +78,9 @@ fn every_stated_error_holds_at_99_of_100_cases() {
     let mut answered: BTreeMap<&str, u32> = BTreeMap::new();
     let mut loose: BTreeMap<&str, u32> = BTreeMap::new();
     for of in references(TABLE) {
+        if !is_asked(&of.case) {
+            continue;
+        }
         let Some((stated, found)) = error(&of) else { continue };
         if of.response.1 > KNOWN * of.response.0 {
             // Beyond, only what is exact is answered.
@@ -121,6 +132,7 @@ fn every_stated_error_holds_at_99_of_100_cases() {
         ("router-many", 30),
     ];
     for (family, cases) in least {
+        let cases = if is_long() || !SLOW.contains(&family) { cases } else { cases / 4 };
         assert!(
             answered.get(family).is_some_and(|found| *found >= cases),
             "{family}: {answered:?}"
