@@ -320,6 +320,9 @@ impl RuleAgent {
         cx: &mut Context<Message>,
     ) -> Result<Effect, Failure> {
         let message = &rules.messages[event.index];
+        if message.timers.is_empty() && message.cancel.is_empty() {
+            return Ok(Effect::Clean);
+        }
         let mut timers = std::mem::take(&mut self.timers);
         let scope = Scope { state: self.placed(rules), fields: &event.fields };
         let end = timers.take((&message.cancel, &message.timers), scope, cx);

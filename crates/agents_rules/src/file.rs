@@ -201,6 +201,9 @@ pub(crate) struct Reader<'a> {
 
 pub(crate) type Read<T> = Result<T, RulesError>;
 
+/// Names that the expressions on a message may use.
+type Names = Arc<[Name]>;
+
 /// The parts of a file that a rule may name.
 struct Declared<'a> {
     state: &'a [StateField],
@@ -217,28 +220,8 @@ impl Reader<'_> {
 
     fn rules(&self, file: &FileEntry, modules: &Arc<dyn Modules>) -> Read<Rules> {
         let state = self.state(file)?;
-        let mut programs = Vec::new();
-        for (name, entry) in &file.modules {
-            programs.push(self.module(name, entry, &**modules)?);
-        }
         let destinations = self.destinations(&file.destinations, &state)?;
-        let mut messages = Vec::new();
-        let mut names = Vec::new();
-        for (name, entry) in &file.messages {
-            if name.starts_with(PREFIX) {
-                let cause = format!("`{name}` is the name of a timer's firing: take another");
-                return self.wrong(entry.span(), &cause);
-            }
-            let (mut message, known) = self.message(name, entry.get_ref(), &state)?;
-            message.program = self.program_of(entry.get_ref(), &programs)?;
-            messages.push(message);
-            names.push(known);
-        }
-        for (name, entry) in self.firings(file)? {
-            let (message, known) = self.message(&format!("{PREFIX}{name}"), &entry, &state)?;
-            messages.push(MessageRules { timer: Some(name.into()), ..message });
-            names.push(known);
-        }
+        let (mut messages, names) = self.messages(file, &state, modules)?;
         let mut rules: Vec<Rule> = Vec::new();
         for (name, entry) in &file.rules {
             let declared = Declared {
@@ -289,6 +272,37 @@ impl Reader<'_> {
             source,
             modules,
         })
+    }
+
+    /// The messages and the timers of a file, and the names that expressions on each may use.
+    fn messages(
+        &self,
+        file: &FileEntry,
+        state: &[StateField],
+        modules: &Arc<dyn Modules>,
+    ) -> Read<(Vec<MessageRules>, Vec<Names>)> {
+        let mut programs = Vec::new();
+        for (name, entry) in &file.modules {
+            programs.push(self.module(name, entry, &**modules)?);
+        }
+        let mut messages = Vec::new();
+        let mut names = Vec::new();
+        for (name, entry) in &file.messages {
+            if name.starts_with(PREFIX) {
+                let cause = format!("`{name}` is the name of a timer's firing: take another");
+                return self.wrong(entry.span(), &cause);
+            }
+            let (mut message, known) = self.message(name, entry.get_ref(), state)?;
+            message.program = self.program_of(entry.get_ref(), &programs)?;
+            messages.push(message);
+            names.push(known);
+        }
+        for (name, entry) in self.firings(file)? {
+            let (message, known) = self.message(&format!("{PREFIX}{name}"), &entry, state)?;
+            messages.push(MessageRules { timer: Some(name.into()), ..message });
+            names.push(known);
+        }
+        Ok((messages, names))
     }
 
     /// The program of a message.
