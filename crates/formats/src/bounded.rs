@@ -37,11 +37,7 @@ impl<R: Read> Read for Bounded<R> {
         let read = self.inner.read(into)?;
         match self.left.checked_sub(read as u64) {
             Some(left) => self.left = left,
-            None => {
-                let most = self.most_mib;
-                let cause = format!("it is larger than {most} MiB; is it the right file?");
-                return Err(io::Error::new(io::ErrorKind::FileTooLarge, cause));
-            }
+            None => return Err(too_large(self.most_mib)),
         }
         Ok(read)
     }
@@ -50,9 +46,18 @@ impl<R: Read> Read for Bounded<R> {
 /// Opens a file that may have so many MiB.
 ///
 /// # Errors
-/// If it cannot be opened.
+/// If it cannot be opened, or is known to be larger before it is read.
 pub fn open(path: &Path, most_mib: u64) -> io::Result<Bounded<File>> {
-    Ok(Bounded::new(File::open(path)?, most_mib))
+    let file = File::open(path)?;
+    if file.metadata()?.len() > most_mib << 20 {
+        return Err(too_large(most_mib));
+    }
+    Ok(Bounded::new(file, most_mib))
+}
+
+fn too_large(most_mib: u64) -> io::Error {
+    let cause = format!("it is larger than {most_mib} MiB; is it the right file?");
+    io::Error::new(io::ErrorKind::FileTooLarge, cause)
 }
 
 /// The text of a file that may have so many MiB.
@@ -67,9 +72,26 @@ pub fn text(path: &Path, most_mib: u64) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::io::{ErrorKind, Read, repeat};
 
-    use super::Bounded;
+    use super::{Bounded, open};
+
+    /// Half a gigabyte was read before a file of a gigabyte was refused.
+    #[test]
+    fn a_file_whose_size_is_beyond_the_bound_is_refused_before_it_is_read() {
+        let path = std::env::temp_dir().join(format!("bounded-{}", std::process::id()));
+        let file = File::create(&path).expect("a file of our own");
+        file.set_len(1 << 20).expect("it has holes");
+        let fits = open(&path, 1);
+        file.set_len((1 << 20) + 1).expect("it has holes");
+        let larger = open(&path, 1);
+        std::fs::remove_file(&path).expect("it is ours");
+        assert!(fits.is_ok(), "{fits:?}");
+        let error = larger.expect_err("it is larger");
+        assert_eq!(error.kind(), ErrorKind::FileTooLarge);
+        assert!(error.to_string().contains("larger than 1 MiB"), "{error}");
+    }
 
     #[test]
     fn what_has_no_end_is_an_error_and_what_fits_is_read_whole() {

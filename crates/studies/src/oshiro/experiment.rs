@@ -294,6 +294,9 @@ fn of_one(
     rounds: usize,
     measuring: &Measuring,
 ) -> Result<Vec<One>, Failure> {
+    // A setting whose runs are cut off sooner has no longer ones of one program.
+    let measured = MEASURED.min(measuring.length());
+    let warmup = WARMUP.min(measured / 2);
     let mut all = Vec::new();
     for round in 0..rounds {
         for (mix, &connections) in
@@ -305,8 +308,8 @@ fn of_one(
                 clients: 1,
                 requests: 10_000_000,
                 connections,
-                warmup: WARMUP,
-                longest: WARMUP + MEASURED,
+                warmup,
+                longest: warmup + measured,
                 seed: round_seed(measuring.seed, round),
             };
             let seen = press(site, mix, Threads::Uniform, size, measuring.interrupt())?;
