@@ -363,6 +363,7 @@ fn the_verbs_of_servers_print_json() {
     assert_eq!(measured[0]["format"], "sekisho/measure/1", "{measured:?}");
     assert!(measured[0]["all"]["throughput_per_s"]["mean"].as_f64() > Some(0.0), "{measured:?}");
     let words = ["measure", "http", &url, "--knee", "p90<1us", "--duration", "200ms", "--json"];
+    let words = [&words[..], &["--budget", "5s"]].concat();
     // How long it will take is told beside it.
     let knee = &sekisho(&folder, &words).object("knee");
     assert!(knee["probes"].as_array().is_some_and(|probes| !probes.is_empty()), "{knee}");

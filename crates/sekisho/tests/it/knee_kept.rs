@@ -27,7 +27,7 @@ fn a_knee_that_was_found_is_kept_and_told_again() {
     let url = format!("http://{}/", server.address());
     let words =
         ["measure", "http", &url, "--knee", "p90<50ms", "--arrivals", "fixed", "--preflight"];
-    let short = ["30s", "--duration", "500ms", "--budget", "20s", "--expect", "knee>=1/s"];
+    let short = ["30s", "--duration", "500ms", "--budget", "10s", "--expect", "knee>=1/s"];
     let line = [&words[..], &short].concat();
     let found = sekisho(&folder, &line);
     // A machine on which no rate was seen to hold tells no knee of at least one a second.
@@ -198,7 +198,7 @@ fn a_search_with_short_probes_does_not_climb_beyond_overload() {
     let (server, scratch) = (Clockwork::start(5, Duration::from_millis(10)), Scratch::new());
     let url = format!("http://{}/", server.address());
     let words = ["measure", "http", &url, "--knee", "p90<50ms", "--preflight", "30s"];
-    let short = ["--arrivals", "fixed", "--duration", "500ms", "--budget", "20s", "--json"];
+    let short = ["--arrivals", "fixed", "--duration", "500ms", "--budget", "10s", "--json"];
     let found = sekisho(&scratch.join(""), &[&words[..], &short].concat());
     assert!([0, 4].contains(&found.code), "{found:?}");
     let object = found.objects().remove(0);

@@ -58,7 +58,7 @@ fn two_parts_find_the_knee_that_one_process_finds_and_tell_the_same() {
     let _alone = alone();
     let server = clockwork();
     let url = format!("http://{}/", server.address());
-    let words = [&url, "--knee", "p90<50ms", "--budget", "40s", "--json"];
+    let words = [&url, "--knee", "p90<50ms", "--budget", "12s", "--json"];
     // On a machine that does other work too a search may end without a load that holds, and says that it is
     // inconclusive: then it is made again.
     let mut tries = Vec::new();
@@ -104,7 +104,7 @@ fn two_parts_find_the_knee_of_own_sql_and_tell_the_same() {
     fs::write(&script, "select pg_sleep(0.01);\n").expect("a folder of our own");
     let script = script.display().to_string();
     let words = ["postgres", &script, "--db", &url, "--connections", "1", "--knee", "p90<200ms"];
-    let short = ["--duration", "1s", "--budget", "40s", "--json"];
+    let short = ["--duration", "1s", "--budget", "20s", "--json"];
     let parts = search_of(&scratch, 2, &[&words[..], &short].concat());
     let ended: Vec<Ended> = parts.into_iter().map(|part| part.ended(PATIENCE)).collect();
     let knees: Vec<Value> = ended.iter().map(|part| part.object("knee")).collect();

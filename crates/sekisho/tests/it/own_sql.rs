@@ -110,7 +110,7 @@ fn the_knee_of_own_sql_is_found() {
     // One connection does a hundred a second at most: beyond that arrivals wait without end.
     fs::write(folder.join("slow.sql"), "select pg_sleep(0.01);\n").expect("a folder of our own");
     let words = ["slow.sql", "--db", &url, "--connections", "1", "--knee", "p90<200ms"];
-    let short = ["--duration", "1s", "--budget", "30s", "--json"];
+    let short = ["--duration", "1s", "--budget", "12s", "--json"];
     let found = measure(&folder, &[&words[..], &short].concat());
     assert!([0, 4].contains(&found.code), "{found:?}");
     let object = found.objects().remove(0);

@@ -264,7 +264,7 @@ fn terminals_run_on_a_database_and_leave_a_record() {
     let (scratch, url) = (Scratch::new(), database("terminals"));
     let folder = scratch.join("");
     assert_eq!(load(&folder, &url, &["--warehouses", "1"]).code, 0);
-    let words = ["tpcc", "run", "--db", &url, "--ramp", "0s", "--measure", "5s"];
+    let words = ["tpcc", "run", "--db", &url, "--ramp", "0s", "--measure", "3s"];
     let ended = sekisho(&folder, &words);
     // This server forgets nothing it need not: what it answers does not survive a crash.
     assert_eq!(ended.code, 3, "{ended:?}");
@@ -286,7 +286,8 @@ fn terminals_run_on_a_database_and_leave_a_record() {
     let page = std::fs::read_to_string(folder.join(ended.after("report"))).expect("it is written");
     assert!(page.contains("Verified afterwards: all") && !page.contains(&url));
     assert!(record["record"]["server"].get("tls").is_none(), "nobody asked for it here");
-    let told = sekisho(&folder, &[&words[..], &["--json"]].concat());
+    let brief = ["tpcc", "run", "--db", &url, "--ramp", "0s", "--measure", "1s", "--json"];
+    let told = sekisho(&folder, &brief);
     assert_eq!(told.code, 3, "{told:?}");
     assert_eq!(told.object("tpcc-run")["outcome"], "deviates", "{told:?}");
     let again = sekisho(&folder, &["tpcc", "report", ended.after("record")]);
@@ -448,7 +449,7 @@ fn two_processes_share_the_terminals_and_their_records_merge() {
     let (scratch, url) = (Scratch::new(), database("parts"));
     let folder = scratch.join("");
     assert_eq!(load(&folder, &url, &["--warehouses", "2"]).code, 0);
-    let words = ["tpcc", "run", "--db", &url, "--warehouses", "2", "--ramp", "2s"];
+    let words = ["tpcc", "run", "--db", &url, "--warehouses", "2", "--ramp", "1s"];
     let part = |number: &str, measure: &str| {
         let rest = ["--part", number, "--measure", measure, "--connections", "2", "--seed", "3"];
         start(&folder, &[&words[..], &rest].concat())
@@ -456,7 +457,7 @@ fn two_processes_share_the_terminals_and_their_records_merge() {
     let deadline = Instant::now() + PATIENCE;
     // On a machine that others use, terminals may be late: that is no measurement, and is made again.
     let (first, second) = loop {
-        let (first, second) = (part("1/2", "4s"), part("2/2", "4s"));
+        let (first, second) = (part("1/2", "2s"), part("2/2", "2s"));
         let both = [first.ended(PATIENCE), second.ended(PATIENCE)];
         if !both.iter().any(is_too_slow) {
             break both.into();

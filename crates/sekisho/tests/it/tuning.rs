@@ -23,7 +23,7 @@ fn a_server_of_somebody_elses_is_only_read_until_its_owner_says_otherwise() {
     let folder = scratch.join("");
     assert_eq!(sekisho(&folder, &["tpcc", "load", "--warehouses", "1", "--db", url]).code, 0);
 
-    let words = ["tpcc", "tune", "--db", url, "--ramp", "0s", "--measure", "1s"];
+    let words = ["tpcc", "tune", "--db", url, "--ramp", "0s", "--measure", "500ms"];
     let plan = sekisho(&folder, &words);
     assert_eq!(plan.code, 0, "{plan:?}");
     let flat = plan.out.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -79,7 +79,7 @@ fn a_private_server_runs_with_the_old_and_the_new_value_by_turns() {
     let scratch = Scratch::new();
     let folder = scratch.join("");
     let words = ["tpcc", "tune", "--only", "shared_buffers", "--rounds", "2", "--json"];
-    let short = ["--ramp", "0s", "--measure", "1s", "--connections", "2"];
+    let short = ["--ramp", "0s", "--measure", "500ms", "--connections", "2"];
     let tuned = sekisho(&folder, &[&words[..], &short].concat());
     assert!([0, 4].contains(&tuned.code), "{tuned:?}");
     let object = &tuned.objects()[0];

@@ -113,11 +113,11 @@ const SLOW: [Slow; 29] = [
     },
     slow_for(
         "tpcc run --warehouses 10 ",
-        &[("--warehouses 10", "--warehouses 2"), ("10min", "2s --no-verify"), NOW],
+        &[("--warehouses 10", "--warehouses 1"), ("10min", "2s --no-verify"), NOW],
     ),
     slow_for(
         "tpcc run --warehouses 8 ",
-        &[("--warehouses 8", "--warehouses 2"), ("30s", "2s --no-verify"), NOW],
+        &[("--warehouses 8", "--warehouses 1"), ("30s", "2s --no-verify"), NOW],
     ),
     slow_for("tpcc run", &[BRIEF, NOW]),
     slow_for("tpcc stress --connections 8", &[("", "--measure 1s"), NOW]),
@@ -133,12 +133,12 @@ const SLOW: [Slow; 29] = [
     ),
     slow_for(
         "tpcc tune --warehouses 4 ",
-        &[("--warehouses 4", "--warehouses 2"), ("", "--measure 1s --no-verify"), NOW],
+        &[("--warehouses 4", "--warehouses 1"), ("", "--measure 1s --no-verify"), NOW],
     ),
     slow_for(
         "tpcc tune --warehouses 10 --db \"$DATABASE_URL\" --apply",
         &[
-            ("--warehouses 10", "--warehouses 2"),
+            ("--warehouses 10", "--warehouses 1"),
             ("", "--only wal_compression --rounds 2 --longest 1s"),
             ("", "--measure 1s --no-verify"),
             NOW,
@@ -146,7 +146,7 @@ const SLOW: [Slow; 29] = [
     ),
     slow_for(
         "tpcc tune",
-        &[("--warehouses 10", "--warehouses 2"), ("", "--measure 1s --no-verify"), NOW],
+        &[("--warehouses 10", "--warehouses 1"), ("", "--measure 1s --no-verify"), NOW],
     ),
     slow_for("tpcc acid", &[]),
     // A server of its own, which it kills.
@@ -191,7 +191,7 @@ fn each_test_that_stands_for_a_slow_example_is_there() {
 
 /// So short that nothing can be told.
 const BRIEF: (&str, &str) = ("", "--measure 2s --no-verify");
-const SEARCHED: (&str, &str) = ("", "--probe 1s --confirm 1s");
+const SEARCHED: (&str, &str) = ("", "--probe 1s --confirm 1s --no-verify");
 
 /// Measured from the start on.
 const NOW: (&str, &str) = ("", "--ramp 0s");
@@ -222,5 +222,10 @@ impl Slow {
 
 /// The warehouses that are loaded for examples.
 pub(super) fn warehouses() -> &'static str {
+    if is_long() { "--warehouses 10" } else { "--warehouses 1" }
+}
+
+/// The same where two parts of a run share them.
+pub(super) fn warehouses_of_parts() -> &'static str {
     if is_long() { "--warehouses 10" } else { "--warehouses 2" }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use measure::PartRecord;
 use postgres::{Private, Settings};
 
-use super::slow::{Long, Short, Slow, is_long, slow, warehouses};
+use super::slow::{Long, Short, Slow, is_long, slow, warehouses, warehouses_of_parts};
 use super::{Part, names_its_server, prepare, said};
 use crate::agents_asked;
 use crate::agents_database;
@@ -35,8 +35,10 @@ pub(super) struct Places {
     agents_database: OnceCell<String>,
     /// A server that keeps what it acknowledges.
     server: OnceCell<Private>,
-    /// The database that an example of `tpcc load` has loaded.
+    /// The database that the example of `tpcc load --replace` has loaded.
     loaded: OnceCell<String>,
+    /// The same of the other example, which parts of a run share.
+    shared: OnceCell<String>,
     /// Directories that stand for disks, of the user who has the server.
     disks: Scratch,
 }
@@ -50,6 +52,7 @@ impl Places {
             agents_database: OnceCell::new(),
             server: OnceCell::new(),
             loaded: OnceCell::new(),
+            shared: OnceCell::new(),
             disks: Scratch::new(),
         }
     }
@@ -59,7 +62,9 @@ impl Places {
         let folder = &*self.folder;
         match (slow(line), line.split(' ').nth(1)) {
             (Some(of), _) if of.runs() => {
-                takes_long(folder, (line, codes), of, (self.loaded(), self.release()));
+                let database =
+                    if line.contains(" --part ") { self.shared() } else { self.loaded() };
+                takes_long(folder, (line, codes), of, (database, self.release()));
             }
             (Some(of), _) => accepted(folder, line, of),
             (_, Some("agents")) => {
@@ -85,10 +90,13 @@ impl Places {
                 places(folder, (line, codes), &disks, (self.loaded(), self.release()));
             }
             Some("verify") => verifies(folder, line, codes, self.loaded()),
+            Some("load") if line.contains("--replace") => {
+                let url = loads(folder, line, codes, (self.server(), warehouses()));
+                self.loaded.set(url).expect("one example replaces");
+            }
             Some("load") => {
-                let url = loads(folder, line, codes, self.server());
-                // Of several the first is worked on.
-                let _ = self.loaded.set(url);
+                let url = loads(folder, line, codes, (self.server(), warehouses_of_parts()));
+                self.shared.set(url).expect("one example does not");
             }
             _ => works(folder, line, codes),
         }
@@ -105,8 +113,12 @@ impl Places {
     fn loaded(&self) -> &str {
         self.loaded.get_or_init(|| {
             let line = "sekisho tpcc load --warehouses 10 --db \"$DATABASE_URL\"";
-            loads(&self.folder, line, &[0], self.server())
+            loads(&self.folder, line, &[0], (self.server(), warehouses()))
         })
+    }
+
+    fn shared(&self) -> &str {
+        self.shared.get().expect("the examples of `tpcc load` come first")
     }
 
     fn jungle(&self) -> &str {
@@ -196,7 +208,8 @@ fn takes_long(
     slow: &Slow,
     (database, release): (&str, &str),
 ) {
-    let _live = alone();
+    // Properties of transactions depend on no time, and nothing is pressed to see them.
+    let _live = (!line.contains("tpcc acid")).then(alone);
     let patience = if is_long() { Duration::from_secs(3600) } else { PATIENCE };
     let is_named = line.contains("\"$DATABASE_URL\"");
     // Whose server is killed has none of others.
@@ -204,7 +217,7 @@ fn takes_long(
     let url = (is_named || !is_long() && !is_own).then_some(database);
     let mut typed = line.to_owned();
     if !slow.is_short() {
-        typed = typed.replace("--warehouses 900", warehouses());
+        typed = typed.replace("--warehouses 900", warehouses_of_parts());
         typed = typed.replace("--max-warehouses 60", "--max-warehouses 2");
     }
     if let (Short::For(words), true) = (&slow.short, slow.is_short()) {
@@ -439,7 +452,12 @@ fn merges_runs(line: &str, codes: &[i32]) {
 
 /// Into a new database of a server that keeps what it acknowledges; gives its address.
 #[track_caller]
-fn loads(folder: &Path, line: &str, codes: &[i32], server: &Private) -> String {
+fn loads(
+    folder: &Path,
+    line: &str,
+    codes: &[i32],
+    (server, warehouses): (&Private, &str),
+) -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let name = format!("example_{}", NUMBER.fetch_add(1, Ordering::Relaxed));
     let url = server.url();
@@ -447,8 +465,8 @@ fn loads(folder: &Path, line: &str, codes: &[i32], server: &Private) -> String {
     let (start, _) = url.as_str().rsplit_once('/').expect("it ends in a database");
     let url = format!("{start}/{name}");
     let line = line.replace("\"$DATABASE_URL\"", &format!("'{url}'"));
-    let line = line.replace("--warehouses 10", warehouses());
-    assert!(line.contains(&url) && line.contains(warehouses()), "{line}");
+    let line = line.replace("--warehouses 10", warehouses);
+    assert!(line.contains(&url) && line.contains(warehouses), "{line}");
     works(folder, &line, codes);
     url
 }
