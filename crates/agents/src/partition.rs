@@ -283,7 +283,7 @@ impl<A: Agent> Partition<A> {
     }
 
     /// All agents have this message behind them, which [divided](Agent::divides) the log before the part of it
-    /// that was read: [timers](Context::behind) know it.
+    /// that was read: [timers](crate::Context::behind) know it.
     pub fn begin_behind(&mut self, divider: A::Message) {
         self.dividers.begin_behind(divider);
     }
