@@ -326,8 +326,8 @@ fn of_commits(schemas: &mut Schemas) -> Vec<Address> {
         Address::edit(
             ("put", "/holds/{name}"),
             "hold",
-            "Keeps a version under a name, for good or for a time (`lease_s`, at most a day) that begins anew with each \
-             request",
+            "Keeps a version under a name, until the server ends, or for a time (`lease_s`, at most a day) that begins anew \
+             with each request",
             seq(schemas),
         )
         .headers(&[])

@@ -324,7 +324,7 @@ impl Store {
         answered.await.map_err(|_| StoreError::Stopped)
     }
 
-    /// Keeps a version under a name, for good or for a time from now on; tells whether it is there.
+    /// Keeps a version under a name, until the server ends or for a time from now on; tells whether it is there.
     ///
     /// # Errors
     /// [`StoreError::Busy`] and [`StoreError::Stopped`].

@@ -84,10 +84,7 @@ fn all_delivered(server: &Server) {
         if undelivered.contains("\"notifications\":[]") {
             return;
         }
-        assert!(
-            Instant::now() < until && undelivered.contains("\"attempts\":0"),
-            "{undelivered}"
-        );
+        assert!(Instant::now() < until && undelivered.contains("\"attempts\":0"), "{undelivered}");
         thread::sleep(Duration::from_millis(20));
     }
 }
