@@ -15,12 +15,13 @@ use crate::examples::said;
 
 /// A server for all tests of this program; it ends with it.
 pub(crate) fn server() -> &'static Private {
-    // PostgreSQL's own number, and as many as a test of a verb has at once.
+    // As many as a test of a verb has at once for each test, and room for one that has more.
     static CONNECTIONS: Bound = Bound::of(100, 12);
     static SERVER: OnceLock<Private> = OnceLock::new();
     CONNECTIONS.enter();
     SERVER.get_or_init(|| {
-        let parameters = vec![("fsync".to_owned(), "off".to_owned())];
+        let parameters = [("fsync", "off"), ("max_connections", "200")];
+        let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         Private::start(&Settings { parameters, ..Settings::default() }).expect("a server starts")
     })
 }
