@@ -107,12 +107,12 @@ impl Replay {
         self.agent.armed()
     }
 
-    /// Timers that are due by a moment fire, in the order of their moments: those of the file are told.
-    pub fn wake(&mut self, now: Time) -> Vec<Rang> {
-        let mut rang = Vec::new();
+    /// Timers that are due by a moment fire, in the order of their moments, up to the first of the file, which is told;
+    /// `None` if no more are due. One at a time: a row may have fired a million times since.
+    pub fn wake(&mut self, now: Time) -> Option<Rang> {
         loop {
             let due = self.timers.iter().map(|(name, timer)| (timer.due, *name)).min();
-            let Some((at, name)) = due.filter(|(at, _)| *at <= now) else { return rang };
+            let (at, name) = due.filter(|(at, _)| *at <= now)?;
             let timer = self.timers.remove(&name).expect("it was found above");
             self.timers.extend(timer.after_firing(at).map(|next| (name, next)));
             let own = self.agent.timer(name);
@@ -124,7 +124,9 @@ impl Replay {
             let divider = rules.map(|rules| rules.reminder());
             let cx = Context::new(at, self.key, 0).due_behind(divider);
             let judged = self.judge(event, None, cx, |agent, cx| agent.on_timer(name, cx));
-            rang.extend(own.map(|timer| Rang { timer, at, judged }));
+            if let Some(timer) = own {
+                return Some(Rang { timer, at, judged });
+            }
         }
     }
 
@@ -139,7 +141,7 @@ impl Replay {
 
     /// Gives it a message at a moment, and tells what it did. Timers that are due fire before.
     pub fn give(&mut self, message: &Message, now: Time) -> Judged {
-        self.wake(now);
+        while self.wake(now).is_some() {}
         let untold = self.agent.untold(message);
         let event = match (&message.rules, &message.body) {
             (Some(rules), Body::Event(event)) => Some((rules.clone(), event.clone())),

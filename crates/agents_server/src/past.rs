@@ -124,6 +124,10 @@ impl Past {
         let upto = Time::from_nanos(upto_ns);
         let mut began = Began::Declaration;
         let (mut last, mut first) = (VecDeque::new(), None);
+        let mut keep = |view: RecomputedView| {
+            last.push_back(view);
+            last.drain(..last.len().saturating_sub(most));
+        };
         let mut after = Seq(0);
         loop {
             let part = self.store.log(self.partition, after, PAGE)?;
@@ -149,20 +153,16 @@ impl Past {
                     });
                 }
                 let agent = agent.as_mut().expect("it was made above");
-                agent
-                    .wake(entry.at)
-                    .into_iter()
-                    .for_each(|rang| last.push_back(recomputed_rang(rang)));
+                recompute_timers(agent, entry.at, &mut keep);
                 let judged = agent.give(message, entry.at);
                 let (at_ns, told) = (entry.at.as_nanos(), message.told(500));
-                last.push_back(recomputed(entry.seq, at_ns, told, judged));
-                last.drain(..last.len().saturating_sub(most));
+                keep(recomputed(entry.seq, at_ns, told, judged));
             }
             after = end;
         }
-        let rang = agent.map(|mut agent| agent.wake(upto.min(clock::now()))).unwrap_or_default();
-        last.extend(rang.into_iter().map(recomputed_rang));
-        last.drain(..last.len().saturating_sub(most));
+        if let Some(agent) = &mut agent {
+            recompute_timers(agent, upto.min(clock::now()), &mut keep);
+        }
         Ok((last.into(), began, first))
     }
 }
@@ -184,8 +184,11 @@ fn is_for(entry: &Entry<Message>, key: Key) -> bool {
     }
 }
 
-fn recomputed_rang(Rang { timer, at, judged }: Rang) -> RecomputedView {
-    recomputed(Seq(0), at.as_nanos(), format!("timer {timer}"), judged)
+/// The timers of an agent fire that are due by a moment.
+fn recompute_timers(agent: &mut Replay, upto: Time, keep: &mut impl FnMut(RecomputedView)) {
+    while let Some(Rang { timer, at, judged }) = agent.wake(upto) {
+        keep(recomputed(Seq(0), at.as_nanos(), format!("timer {timer}"), judged));
+    }
 }
 
 fn recomputed(seq: Seq, at_ns: u64, message: String, judged: Judged) -> RecomputedView {
@@ -305,7 +308,7 @@ impl Trial {
                     return Ok(());
                 }
                 let agent = decoded(row)?;
-                self.agent(*key, agent, messages, tried);
+                self.agent((*key, agent), messages, started, tried);
             }
         }
         Ok(())
@@ -313,9 +316,9 @@ impl Trial {
 
     fn agent(
         &self,
-        key: Key,
-        agent: RuleAgent,
+        (key, agent): (Key, RuleAgent),
         messages: &[Entry<Message>],
+        started: Instant,
         tried: &mut TrialAnswer,
     ) {
         tried.agents += 1;
@@ -326,19 +329,41 @@ impl Trial {
             if entry.envelope.audience == Audience::Armed && !agent.armed() {
                 continue;
             }
-            let rang = agent.wake(entry.at);
-            let judged = agent.give(&entry.envelope.message, entry.at);
-            let all = rang.into_iter().map(|rang| rang.judged).chain([judged]);
-            fired += all.map(|judged| counted(judged, tried)).sum::<u64>();
+            fired += self.timers(&mut agent, entry.at, started, tried);
+            if started.elapsed() > self.within {
+                break;
+            }
+            fired += counted(agent.give(&entry.envelope.message, entry.at), tried);
         }
-        let rang = agent.wake(self.until).into_iter();
-        fired += rang.map(|rang| counted(rang.judged, tried)).sum::<u64>();
+        fired += self.timers(&mut agent, self.until, started, tried);
         if fired > 0 {
             tried.agents_fired += 1;
             tried.most.push(FiredView { agent: agent.name().to_owned(), fired });
             // The most firings first; of equal ones the first name.
             tried.most.sort_by(|a, b| b.fired.cmp(&a.fired).then_with(|| a.agent.cmp(&b.agent)));
             tried.most.truncate(NAMED);
+        }
+    }
+}
+
+impl Trial {
+    /// The timers of an agent fire that are due by a moment, as long as there is time; the number of firings.
+    fn timers(
+        &self,
+        agent: &mut Replay,
+        upto: Time,
+        started: Instant,
+        tried: &mut TrialAnswer,
+    ) -> u64 {
+        let mut fired = 0;
+        loop {
+            // A row of a second has a million firings in twelve days.
+            if started.elapsed() > self.within {
+                tried.is_whole = false;
+                return fired;
+            }
+            let Some(rang) = agent.wake(upto) else { return fired };
+            fired += counted(rang.judged, tried);
         }
     }
 }
@@ -440,5 +465,25 @@ mod tests {
         assert!(!kept(1, 1), "the first that is kept is of a later moment");
         assert!(kept(1, 2));
         assert!(!kept(3, 2), "nothing is kept");
+    }
+
+    /// The story: all firings of a row were made and kept before the time was looked at.
+    #[test]
+    fn a_row_of_seconds_ends_with_the_time_of_a_trial() {
+        let timed = "[messages.tick]\ntimers = { look = { every = \"1s\" } }\n";
+        let rules = Rules::read("r.toml", &RULES.replace("[messages.tick]\n", timed)).unwrap();
+        let store = store(&rules, 1);
+        let mut messages = store.log(0, Seq(0), 1).unwrap().entries;
+        messages.iter_mut().for_each(|entry| entry.envelope.message.by(&rules));
+        let declared = rules.declaration("a", &serde_json::json!({ "high": 1 })).unwrap();
+        let agent = RuleAgent::create(Key(0), &declared).unwrap();
+        let mut tried = trial(1, 0, 0);
+        assert!(tried.is_whole);
+        // A hundred years, of which hours pass in that time.
+        let until = Time::ZERO + Duration::from_secs(100 * 365 * 86_400);
+        let within = Duration::from_millis(50);
+        let trial = Trial { rules, store, partitions: 1, since_ns: 0, until, within };
+        trial.agent((Key(0), agent), &messages, Instant::now(), &mut tried);
+        assert!(!tried.is_whole);
     }
 }

@@ -272,8 +272,8 @@ fn a_replay_wakes_as_the_agent_did() {
     let mut replay = Replay::declared(Key(0), &declared).unwrap();
     replay.give(&declared, at(0));
     replay.give(&rules.event("order", &json!({})).unwrap(), at(0));
-    assert_eq!(replay.wake(at(599)), []);
-    let rang = replay.wake(at(2 * 3_600));
+    assert_eq!(replay.wake(at(599)), None);
+    let rang: Vec<_> = std::iter::from_fn(|| replay.wake(at(2 * 3_600))).collect();
     let told: Vec<(&str, Time)> = rang.iter().map(|it| (&*it.timer, it.at)).collect();
     let moments = [("remind", 600), ("look", 3_600), ("remind", 4_200), ("look", 7_200)];
     assert_eq!(told, moments.map(|(name, seconds)| (name, at(seconds))));
@@ -283,5 +283,5 @@ fn a_replay_wakes_as_the_agent_did() {
     let mut told = Told::declared(&rules);
     told.event("order", json!({}), 0);
     let mut begun = Replay::begun(told.agent, Key(0), &rules, at(0));
-    assert_eq!(begun.wake(at(1_000_000)), []);
+    assert_eq!(begun.wake(at(1_000_000)), None);
 }
