@@ -257,9 +257,16 @@ impl Server {
         self.gateway.is_closing.store(true, Ordering::Relaxed);
         self.closing.send(true).ok();
         let until = Instant::now() + self.drain;
-        while !self.is_done() && !self.is_superseded() && Instant::now() < until {
+        // Seen once: what a timer or a digest begins afterwards was not accepted before the end, and is kept.
+        let is_drained = loop {
+            if self.is_done() {
+                break true;
+            }
+            if self.is_superseded() || Instant::now() >= until {
+                break false;
+            }
             std::thread::sleep(Duration::from_millis(10));
-        }
+        };
         let gateway = &self.gateway;
         let handled = gateway.partitions.iter().map(|it| it.shown.figures().counts.handled).sum();
         let kept = gateway.board.shelf().counts();
@@ -268,7 +275,7 @@ impl Server {
             notified: gateway.board.delivered.load(Ordering::Relaxed),
             kept: (kept.waiting + kept.dead) as u64,
             gathered: kept.gathered as u64,
-            is_drained: self.is_done(),
+            is_drained,
             was_superseded: self.is_superseded(),
         };
         self.stop();

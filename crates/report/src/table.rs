@@ -65,7 +65,7 @@ impl Cell {
 
     /// A rate or a time and the half width of its interval; infinite or no number, the mean alone. The interval is cut at
     /// 0: below it neither can lie.
-    pub fn positive(mean: f64, half_width: f64) -> Cell {
+    pub fn non_negative(mean: f64, half_width: f64) -> Cell {
         match half_width.is_finite() {
             true => Cell::interval(mean, (mean - half_width).max(0.0), mean + half_width),
             false => Cell::Number(mean),
@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn no_rate_and_no_time_lies_below_nothing() {
         let told = [(3.0, 7.0), (3.0, 1.0), (3.0, f64::INFINITY), (3.0, f64::NAN)]
-            .map(|(mean, half_width)| Cell::positive(mean, half_width).numbers().collect());
+            .map(|(mean, half_width)| Cell::non_negative(mean, half_width).numbers().collect());
         let numbers: [Vec<f64>; 4] = told;
         assert_eq!(numbers, [vec![3.0, 0.0, 10.0], vec![3.0, 2.0, 4.0], vec![3.0], vec![3.0]]);
     }

@@ -400,8 +400,8 @@ impl Demo {
         say(
             out,
             &format!(
-                "\n  prediction: {}\n  scenario: {}\n  report: {}\n  for your own service: sekisho \
-                 measure http, then its URL, then --clients 1,32\n",
+                "\n  prediction: {}\n  scenario: {}\n  report: {}\n  for your own service: `sekisho \
+                 measure http`, its URL, `--clients 1,32`\n",
                 self.prediction_path.display(),
                 self.scenario_path.display(),
                 std::path::absolute(&args.report)?.display()

@@ -669,7 +669,7 @@ fn scored(score: &Score) -> Result<Section, Broken> {
             Cell::Number(row.completed as f64),
             row.formula.map_or(Cell::Empty, |value| Cell::Number(value.mean * factor)),
             Cell::Number(row.simulated.mean * factor),
-            Cell::positive(measured.mean * factor, measured.half_width * factor),
+            Cell::non_negative(measured.mean * factor, measured.half_width * factor),
             // Of a run in which nothing was completed nothing can be off by a share.
             if row.error().is_finite() { Cell::Number(row.error() * 100.0) } else { Cell::Empty },
             Cell::Outcome(right(row.right)),

@@ -284,7 +284,7 @@ fn tables(runs: &[Run]) -> Result<Section, Broken> {
     for Run { kept, judged, .. } in runs {
         let (record, estimate) = (&kept.record, &judged.new_orders_per_minute);
         let (plan, client) = (&record.plan, &record.client);
-        let rate = Cell::positive(estimate.mean, estimate.half_width);
+        let rate = Cell::non_negative(estimate.mean, estimate.half_width);
         let of = |value: Option<f64>| value.map_or(Cell::Empty, Cell::Number);
         let retries: u64 = record.kinds.iter().map(|kind| kind.retries).sum();
         found = found.row([

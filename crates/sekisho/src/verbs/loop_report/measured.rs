@@ -43,7 +43,7 @@ pub(super) fn numbers(judged: &Judged<'_>, held: &[Held]) -> Result<Section, Bro
         Column::plain("run"),
     ];
     let interval = |of: &measure::Estimate, factor: f64| {
-        Cell::positive(of.mean * factor, of.half_width * factor)
+        Cell::non_negative(of.mean * factor, of.half_width * factor)
     };
     let rows = judged.iter().map(|(run, judgement)| {
         let all = &judgement.all;

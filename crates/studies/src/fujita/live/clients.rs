@@ -210,7 +210,7 @@ fn section(
 
 /// An estimate in a table; without its interval where that has no end.
 pub(super) fn cell(estimate: &Estimate, factor: f64) -> Cell {
-    Cell::positive(estimate.mean * factor, estimate.half_width * factor)
+    Cell::non_negative(estimate.mean * factor, estimate.half_width * factor)
 }
 
 #[cfg(test)]
